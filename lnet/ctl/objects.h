@@ -19,8 +19,13 @@ struct ObjectsOptions {
 
 // The Node and the drivers outlive the registry.
 void register_objects(Node&, Registry&, const ObjectsOptions&);
-// `cpt show`; `now_ns` is left to the Sched.
+// `cpt show`.
 void register_cpt(const ThreadSched&, Registry&);
+
+// Adds what a configuration tree asks for, all or nothing (control strand). The notes say what it
+// asks for and this version does not do. done may run within the call.
+void apply_config(Node&, const ObjectsOptions&, const Value& tree,
+                  std::function<void(Error, std::vector<std::string> notes)> done);
 
 // What the commands print, apart from where the views come from: levels as in lnetctl(8).
 Value show_nets(std::span<const NiView>, Net only, i64 level, u32 cpts);
