@@ -34,7 +34,7 @@ def nid4(address):
 
 
 def load(name):
-    with open(os.path.join(lib.root(), "tests", "golden", "captures", name)) as file:
+    with open(os.path.join(lib.root(), "tests", "golden", name)) as file:
         return [json.loads(line) for line in file]
 
 
