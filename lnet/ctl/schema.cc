@@ -17,6 +17,15 @@ Error bad(const Value& value, std::string_view name, std::string_view allowed,
     return {Status(negative_errno), std::move(text)};
 }
 
+// `value` in another form, at the place of the original.
+Value at_place_of(const Value& original, Value value) {
+    value.line = original.line;
+    value.column = original.column;
+    value.key_line = original.key_line;
+    value.key_column = original.key_column;
+    return value;
+}
+
 bool read_number(const Value& value, i64& out) {
     if (value.is_integer()) {
         out = value.as_int();
@@ -41,7 +50,7 @@ Error check_integer(const Field& field, const Value& value, Value& out) {
         return bad(value, field.name, "a number, " + range_text(field));
     if (number < field.low || number > field.high)
         return bad(value, field.name, range_text(field), -ERANGE);
-    out.set(field.name, number);
+    out.set(field.name, at_place_of(value, number));
     return {};
 }
 
@@ -68,7 +77,7 @@ Error check_list(const Field& field, const Value& value, std::string_view allowe
             if (c != ',' || depth > 0) {
                 item += c;
             } else if (!item.empty()) {
-                list.push(item).line = value.line;
+                list.push(at_place_of(value, item));
                 item.clear();
             }
         }
@@ -82,7 +91,7 @@ Error check_list(const Field& field, const Value& value, std::string_view allowe
         list.push(item);
     }
     if (list.size() == 0) return bad(value, field.name, allowed);
-    out.set(field.name, std::move(list));
+    out.set(field.name, at_place_of(value, std::move(list)));
     return {};
 }
 
@@ -129,7 +138,8 @@ Error check_field(const Field& field, const Value& value, Value& out) {
             break;
         case FieldType::net:
             if (!value.is_text() || !parse_net(value.as_text()).ok())
-                return bad(value, field.name, "the name of a network, for example tcp or tcp1");
+                return bad(value, "cannot parse net", "the name of a network, for example tcp or tcp1",
+                           -ENOENT);
             break;
         case FieldType::nid:
             if (!value.is_text() || !parse_nid(value.as_text()).ok())
