@@ -20,6 +20,7 @@ DEFAULT_SECONDS = 30
 INPUT_SECONDS_MAX = 10     # one input may take this long
 MEMORY_MIB_MAX = 2048
 START_SECONDS_MAX = 300    # for seeds and corpus, on a busy machine
+CAUSE = re.compile(r"^(?:.*CHECK failed.*|.*runtime error:.*|==\d+==\s?ERROR.*)$", re.M)
 OPTIONS = {
     "ASAN_OPTIONS": "abort_on_error=1:detect_leaks=1",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
@@ -67,8 +68,9 @@ def run_target(binary, build, seconds):
     if code != 0:
         kept = sorted(set(crashes.iterdir()) - before - {log})
         where = ", ".join(map(str, kept)) or "no input kept"
-        cause = re.search(r"^(?:.*CHECK failed.*|.*runtime error:.*|==\d+==\s?ERROR.*)$", output, re.M)
-        return False, f"{name}: FAILED: {cause[0] if cause else 'exit ' + str(code)}; {where}; log {log}"
+        found = CAUSE.search(output)
+        cause = found[0] if found else f"exit {code}"
+        return False, f"{name}: FAILED: {cause}; {where}; log {log}"
     log.unlink()
     runs = re.search(r"number_of_executed_units:\s*(\d+)", output)
     found = len(list(corpus.iterdir()))
@@ -82,7 +84,7 @@ def main(arguments):
     build = pathlib.Path(arguments[0]).resolve()
     seconds = int(arguments[1]) if len(arguments) > 1 else DEFAULT_SECONDS
     wanted = arguments[2].removeprefix("fuzz_") if len(arguments) > 2 else None
-    names = sorted(p.stem.removeprefix("fuzz_") for p in HERE.glob("fuzz_*.cc") if p.stem != "fuzz_main")
+    names = sorted({p.stem.removeprefix("fuzz_") for p in HERE.glob("fuzz_*.cc")} - {"main"})
     if wanted is not None and wanted not in names:
         print(f"run.py: no target {wanted}; there are {', '.join(names)}", file=sys.stderr)
         return 2
