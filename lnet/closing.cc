@@ -151,7 +151,7 @@ void NodeImpl::advance_closing() {
 
 void NodeImpl::Tick::fire() {
     NodeImpl& of_tick = node;
-    of_tick.control.run([&of_tick] {
+    of_tick.control.queue([&of_tick] {
         of_tick.tick_armed = false;
         of_tick.advance_closing();
     });
@@ -162,10 +162,10 @@ void NodeImpl::Closer::run() {
         node.sched.post(0, *this);
         return;
     }
-    Sched& sched = node.sched;
+    Sched& post_to = node.sched;
     Task& done = *node.close_done;
     node.completed.store(true);
-    sched.post(0, done);  // which may delete the Node
+    post_to.post(0, done);  // which may delete the Node
 }
 
 }  // namespace ulnet

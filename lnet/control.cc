@@ -1,4 +1,4 @@
-// The control strand. run() from any thread, the work itself on workers of CPT 0.
+// The control strand. queue() from any thread, the work itself on workers of CPT 0.
 #include "lnet/control.h"
 
 namespace ulnet {
@@ -7,7 +7,7 @@ Control::~Control() {
     while (Item* item = queue_.pop_front()) delete item;
 }
 
-void Control::run(std::function<void()> fn) {
+void Control::queue(std::function<void()> fn) {
     auto item = std::make_unique<Item>();
     item->fn = std::move(fn);
     callers_.fetch_add(1);

@@ -15,7 +15,7 @@ class Control final : public Strand {
     explicit Control(Sched& sched) : Strand(sched, 0) {}
     ~Control();
     // Any thread.
-    void run(std::function<void()> fn);
+    void queue(std::function<void()> fn);
     // Nothing is queued, running or about to be queued.
     bool quiet() const;
 
@@ -24,7 +24,7 @@ class Control final : public Strand {
         std::function<void()> fn;
     };
     bool step(Budget&) override;
-    std::atomic<u32> callers_{0};  // threads within run(): they still touch the strand
+    std::atomic<u32> callers_{0};  // threads within queue(): they still touch the strand
     mutable std::mutex lock_;      // guards queue_
     List<Item, Item> queue_;
 };

@@ -94,10 +94,11 @@ std::vector<PeerView> inspect_peers(Node& node) {
         view.nis.back().refcount -= 1;  // the visitor's own
     });
     std::vector<PeerView> sorted;
-    for (auto& [primary, view] : views) {
+    for (auto& [nid, view] : views) {
+        const Nid& first = nid;
         std::stable_sort(view.nis.begin(), view.nis.end(),
-                         [&](const PeerNiView& a, const PeerNiView& b) {
-                             if ((a.nid == primary) != (b.nid == primary)) return a.nid == primary;
+                         [&first](const PeerNiView& a, const PeerNiView& b) {
+                             if ((a.nid == first) != (b.nid == first)) return a.nid == first;
                              return a.nid < b.nid;
                          });
         sorted.push_back(std::move(view));

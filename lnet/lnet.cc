@@ -44,7 +44,7 @@ Node::~Node() = default;
 
 Sched& Node::sched() { return impl_->sched; }
 
-void Node::control(std::function<void()> fn) { impl_->control.run(std::move(fn)); }
+void Node::control(std::function<void()> fn) { impl_->control.queue(std::move(fn)); }
 
 void Node::close(Task& done) { impl_->close(done); }
 

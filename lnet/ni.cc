@@ -104,17 +104,17 @@ void Ni::ni_event(NiEvent what) {
     if (up() == is_up) return;
     set_up(is_up);
     NodeImpl& of_ni = node;
-    node.control.run([&of_ni] {
+    node.control.queue([&of_ni] {
         if (of_ni.life == NodeImpl::Life::open) of_ni.ping_target.rebuild();
     });
 }
 
 void Ni::Closed::run() {
-    NodeImpl& node = ni.node;
-    const Pin pin(node.topology);
-    node.control.run([this_ni = &ni, &node] {
-        this_ni->driver_closed = true;
-        node.advance_closing();
+    Ni& done = ni;
+    const Pin pin(done.node.topology);
+    done.node.control.queue([&done] {
+        done.driver_closed = true;
+        done.node.advance_closing();
     });
 }
 

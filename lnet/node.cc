@@ -136,7 +136,7 @@ Error NodeImpl::del_ni(const Nid& nid, std::function<void()> done) {
 }
 
 void NodeImpl::close(Task& done) {  // any worker
-    control.run([this, &done] {
+    control.queue([this, &done] {
         CHECK(life == Life::open);
         life = Life::nis_close;
         close_done = &done;

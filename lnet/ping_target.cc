@@ -95,7 +95,7 @@ void PingTarget::on_push(const Event& event) {
     Result<PingInfo> info =
         event.status.ok() ? decode_ping(bytes) : Result<PingInfo>(event.status);
     if (!info.ok()) target.node_.counters.add(Count::errors);
-    target.node_.control.run(
+    target.node_.control.queue(
         [&target, info = std::move(info), source = event.source, rlength = event.rlength,
          truncated = event.mlength < event.rlength] {
             if (truncated)
