@@ -45,6 +45,7 @@ class Conn final : public ListHook<Conn>, public StreamSink, public RefCounted {
     // With the peer's lock held, while listed.
     void push(Msg&, u64 bytes);
     void push_keepalive() { keepalive_due_ = true; }
+    bool nothing_queued() { return queued_bytes() == 0 && acks_.empty() && !keepalive_due_; }
     Instant oldest_queued();
 
     void wake_tx() { tx_.wake(); }
@@ -61,12 +62,12 @@ class Conn final : public ListHook<Conn>, public StreamSink, public RefCounted {
     Instant last_rx() const { return Instant(Duration(rx_progress_.load(relaxed))); }
     bool rx_stuck(Instant before) const;
     bool tx_stuck(Instant before) const;
-    bool holds_noops();
     void describe(ctl::Value&) const;
 
    private:
     static constexpr auto relaxed = std::memory_order_relaxed;
     static constexpr u32 buffer_bytes = 16 * 1024;
+    static constexpr u32 read_bytes_min = 4096;   // less room than this is not worth a read
     static constexpr u32 rx_iov_max = 64;
     static constexpr u32 tx_iov_max = 128;
     static constexpr u32 window_max = 32;         // frames being sent at a time
@@ -98,7 +99,7 @@ class Conn final : public ListHook<Conn>, public StreamSink, public RefCounted {
     bool take_payload(Budget&, bool& drained);
     void take_buffered();
     Fill read_payload(Budget&);
-    Fill read_buffer(Budget&, u32 limit);
+    Fill read_buffer(Budget&);
     Fill after_read(i64 got, u64 asked, Budget&);
     void count_crc(u32 at, u32 bytes);
     bool complete();
@@ -117,6 +118,7 @@ class Conn final : public ListHook<Conn>, public StreamSink, public RefCounted {
     unsigned gather(std::array<iovec, tx_iov_max>&, u64& total);
     void advance(u64 moved, Budget&);
 
+    void count_queued(u64 bytes);
     void broken(int error);
     void unwatched() { unref(); }
     void destroy();

@@ -2,7 +2,6 @@
 // it through LndNi from any worker.
 #pragma once
 
-#include <functional>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -82,10 +81,8 @@ class SockNi final : public LndNi, public RefCounted {
     bool guest() const { return guest_.load(std::memory_order_relaxed); }
     // Privileged ports are not ours to have: noted once.
     void become_guest();
-    CptId home() const { return shards_.front()->cpt; }
 
-    // The peer with a reference for the caller; null: none, or the NI is closing or full.
-    Ref<Peer> find_peer(const ProcessId&);
+    // The peer with a reference for the caller; null: the NI is closing or full.
     Ref<Peer> find_or_add_peer(const ProcessId&);
     // Forgets the peer when nothing keeps it; the caller's reference is given up.
     void release_peer(Ref<Peer>);
@@ -151,7 +148,8 @@ class SockNi final : public LndNi, public RefCounted {
     std::mutex note_lock_;  // guards: notes_left_, notes_until_
     u32 notes_left_ = note_burst;
     Instant notes_until_{};
-    Listener* listener_ = nullptr;  // held until close
+    mutable std::mutex listener_lock_;  // guards: listener_
+    Listener* listener_ = nullptr;      // in use until close()
     TickTimer tick_timer_{*this};
     StrandOf<SockNi, &SockNi::tick_step> tick_strand_;
     TaskOf<SockNi, &SockNi::quiesce> quiesce_{*this};

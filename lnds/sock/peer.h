@@ -41,10 +41,10 @@ class Peer final : public RefCounted {
     // One connection broke: it and its siblings end.
     void conn_broken(int error);
 
-    // The reaper's visit: time-outs, keepalives, the next attempt. False: nothing keeps this peer.
-    bool tick(Instant now);
-    // Nothing is connected, queued or being tried. With the lock of the peer's table held.
-    bool idle(Instant now);
+    // The reaper's visit: time-outs, keepalives, the next attempt.
+    void tick(Instant now);
+    // Nothing is connected, waiting or being tried. Only for the one who holds all references.
+    bool idle(Instant now) const;
     void describe(ctl::Value& peers, ctl::Value& connections);
 
     std::mutex& lock() { return lock_; }
@@ -61,18 +61,21 @@ class Peer final : public RefCounted {
     // With the lock held.
     Conn* choose(u64 bytes);
     Conn* choose_for_noop();
-    u32 count(ConnType) const;
+    u32 count(ConnType);
     u32 bulk_max() const;
     ConnType next_type();
     bool may_dial(Instant now);
     bool restarted(u64 incarnation);
     void list_conn(Conn&, u64 incarnation);
     void take_conns(Doomed&);
+    int timed_out(Instant now);
+    Conn* keepalive_due(Instant now);
+    void take_overdue(Instant now, List<Msg>&);
 
     void dial(ConnType);
     void fail_conns(Doomed&, int error);
     void fail_pending(Doomed&, int error);
-    int timed_out(Instant now);
+    void last_ref() override;
 
     SockNi& ni_;
     const ProcessId id_;
