@@ -8,14 +8,12 @@
 #include "lnds/sock/conn.h"
 #include "lnds/sock/listener.h"
 #include "lnds/sock/lnd.h"
-#include "lnds/sock/log.h"
 #include "lnds/sock/peer.h"
 
 namespace ulnet::sock {
 namespace {
 
 constexpr u32 flip_bytes_min = 1024;
-constexpr Duration note_window = std::chrono::minutes(1);
 constexpr unsigned scratch_error = 1;
 
 }  // namespace
@@ -230,17 +228,7 @@ bool SockNi::flip_due(u32 payload_bytes) {
 }
 
 void SockNi::note(const std::string& text) {
-    {
-        const std::lock_guard guard(note_lock_);
-        const Instant now = sched_.now();
-        if (now >= notes_until_) {
-            notes_until_ = now + note_window;
-            notes_left_ = note_burst;
-        }
-        if (notes_left_ == 0) return;
-        --notes_left_;
-    }
-    log_line(to_text(config_.nid) + ": " + text);
+    notes_.log(sched_.now(), LogLevel::warn, "socklnd " + to_text(config_.nid) + ": " + text);
 }
 
 // --- time

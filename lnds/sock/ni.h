@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cpt/base/log.h"
 #include "cpt/counters.h"
 #include "lnds/sock/refs.h"
 #include "lnds/sock/stream.h"
@@ -90,7 +91,7 @@ class SockNi final : public LndNi, public RefCounted {
     void fail_later(Msg&, int error);
     // One more received payload of this size: must a byte of it be flipped?
     bool flip_due(u32 payload_bytes);
-    // A line in the log, at most note_burst a minute for each NI.
+    // A line in the log, not too many of them.
     void note(const std::string& text);
     // False: too many connections.
     bool add_conn();
@@ -99,7 +100,6 @@ class SockNi final : public LndNi, public RefCounted {
    private:
     static constexpr u32 peers_max = 65536;
     static constexpr u32 conns_max = 16384;
-    static constexpr u32 note_burst = 30;
     struct PeerHash {
         std::size_t operator()(const ProcessId& id) const { return id.nid.hash() ^ id.pid; }
     };
@@ -145,9 +145,7 @@ class SockNi final : public LndNi, public RefCounted {
     std::atomic<u32> conns_{0};
     std::atomic<u32> peers_{0};
     std::atomic<u64> flips_seen_{0};
-    std::mutex note_lock_;  // guards: notes_left_, notes_until_
-    u32 notes_left_ = note_burst;
-    Instant notes_until_{};
+    LogLimit notes_;
     mutable std::mutex listener_lock_;  // guards: listener_
     Listener* listener_ = nullptr;      // in use until close()
     TickTimer tick_timer_{*this};
