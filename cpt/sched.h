@@ -10,6 +10,7 @@
 #include "cpt/base/list.h"
 #include "cpt/base/prng.h"
 #include "cpt/base/types.h"
+#include "cpt/strand_bits.h"
 
 namespace ulnet {
 
@@ -71,7 +72,7 @@ class Timer : public ListHook<Timer> {
     friend class ThreadSched;
     friend class SimSched;
     std::atomic<bool> armed_{false};
-    CptId cpt_ = 0;
+    std::atomic<CptId> cpt_{0};
     Instant deadline_{};
 };
 
@@ -106,7 +107,8 @@ class Sched {
     virtual Instant now() const = 0;
     // Nanoseconds since 1970 (incarnations, session stamps). Never used for waiting.
     virtual u64 wall_ns() const = 0;
-    // Any thread. Arming an armed timer moves it. The deadline is met to about a millisecond.
+    // Any thread. Arming an armed timer moves it. The deadline is met to about a millisecond. Calls
+    // that arm one timer on different CPTs must not overlap.
     virtual void arm(CptId, Timer&, Instant deadline) = 0;
     // True: it was armed and will not fire. False: it was not armed, has fired or is firing now.
     virtual bool cancel(Timer&) = 0;
@@ -129,7 +131,7 @@ class Strand : private Task {
     void wake();
     CptId cpt() const { return cpt_; }
     // True when no step is queued or running (a wake may follow at any time).
-    bool idle() const { return (bits_.load(std::memory_order_acquire) & queued) == 0; }
+    bool idle() const { return bits_.idle(); }
 
    protected:
     ~Strand() = default;
@@ -141,10 +143,8 @@ class Strand : private Task {
     Sched& sched_;
 
    private:
-    static constexpr u32 queued = 1;
-    static constexpr u32 signalled = 2;
     void run() final;
-    std::atomic<u32> bits_{0};
+    StrandBits bits_;
     const CptId cpt_;
 };
 

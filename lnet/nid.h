@@ -40,6 +40,8 @@ class Nid {
     constexpr Nid() { raw_.fill(0xff); }  // ANY
     static Nid from_nid4(u64 nid4);       // all ones gives ANY
     static Nid from_raw(const std::array<u8, 20>& raw) { Nid n; n.raw_ = raw; return n; }
+    // Bytes from outside: not ok when they are a NID longer than 20 bytes and not ANY.
+    bool valid() const { return any() || raw_[0] <= bytes_max - 8; }
     static Nid ipv4(Net net, u32 address) {
         return from_nid4((static_cast<u64>(net.id) << 32) | address);
     }

@@ -1,5 +1,6 @@
 // Intrusive doubly linked list: an element carries its hook by inheritance, nothing is allocated.
-// An element may be on one list a hook; Tag tells several hooks of one element apart.
+// An element X inherits ListHook<X>; further hooks carry other tags and serve List<X, Tag>. It may be
+// on one list a hook.
 #pragma once
 
 #include "cpt/base/check.h"
@@ -7,7 +8,7 @@
 
 namespace ulnet {
 
-template <class Tag = void>
+template <class Tag>
 class ListHook {
    public:
     ListHook() = default;
@@ -20,7 +21,7 @@ class ListHook {
 };
 
 // Not thread-safe. Destroying a non-empty list is a programmer error.
-template <class T, class Tag = void>
+template <class T, class Tag = T>
 class List {
     using Hook = ListHook<Tag>;
 

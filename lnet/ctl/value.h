@@ -28,8 +28,19 @@ class Value {
     Value(std::string s) : kind_(Kind::text), text_(std::move(s)) {}
     Value(std::string_view s) : Value(std::string(s)) {}
     Value(const char* s) : Value(std::string(s)) {}
-    static Value list() { Value v; v.kind_ = Kind::list; return v; }
-    static Value map() { Value v; v.kind_ = Kind::map; return v; }
+    static Value list(List items = {}) {
+        Value v;
+        v.kind_ = Kind::list;
+        v.list_ = std::move(items);
+        return v;
+    }
+    // The caller makes sure that no key comes twice.
+    static Value map(Map members = {}) {
+        Value v;
+        v.kind_ = Kind::map;
+        v.map_ = std::move(members);
+        return v;
+    }
 
     Kind kind() const { return kind_; }
     bool is_null() const { return kind_ == Kind::null; }
@@ -60,8 +71,9 @@ class Value {
     const List& items() const { return list_; }
     std::size_t size() const { return kind_ == Kind::map ? map_.size() : list_.size(); }
 
-    // Source position of a value read from YAML or JSON; 0 = unknown.
+    // Source position of a value read from YAML, and of the key that names it; 0 = unknown.
     u32 line = 0, column = 0;
+    u32 key_line = 0, key_column = 0;
 
     friend bool operator==(const Value& a, const Value& b) {
         return a.kind_ == b.kind_ && a.integer_ == b.integer_ && a.real_ == b.real_ &&

@@ -48,7 +48,8 @@ struct Hdr {
 constexpr u32 hdr4_bytes = 72;
 constexpr u32 hdr16_bytes = 96;
 
-// EPROTO: too short or an unknown type. The caller checks lengths against its own rules.
+// EPROTO: too short, an unknown type, or a NID longer than 20 bytes that is not ANY. The caller
+// checks lengths against its own rules.
 Result<Hdr> decode_hdr4(std::span<const std::byte>);
 Result<Hdr> decode_hdr16(std::span<const std::byte>);
 // Write exactly 72 (96) bytes; unused ones are zero. encode_hdr4 needs NIDs that are nid4.

@@ -39,9 +39,11 @@ struct PingInfo {
     friend bool operator==(const PingInfo&, const PingInfo&) = default;
 };
 
-// EPROTO (magic, NI_STATUS missing, entry 0 not 0@lo, sizes), ERANGE (number of entries).
-Result<PingInfo> decode_ping(std::span<const std::byte>);
-// Sets LARGE_ADDR and msg_size by what `nis` holds. In this machine's order.
-std::vector<std::byte> encode_ping(const PingInfo&, Order = native_order);
+// EPROTO (magic, NI_STATUS missing, entry 0 not 0@lo, sizes), ERANGE (no entry, or more than
+// `nis_max`). Entries whose NID is longer than ours and the metadata of drivers are skipped.
+Result<PingInfo> decode_ping(std::span<const std::byte>, u32 nis_max = ping_nis_max);
+// Sets LARGE_ADDR and msg_size by what `nis` holds and clears METADATA; `bytes` and `truncated` do
+// not count. nid4 entries go before large ones. `order` is that of the integers.
+std::vector<std::byte> encode_ping(const PingInfo&, Order order = native_order);
 
 }  // namespace ulnet

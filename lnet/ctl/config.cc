@@ -1,0 +1,210 @@
+// Plans what a configuration file asks for, and writes a node as such a file. Control strand, or
+// lnetd before there is a Node.
+#include "lnet/ctl/config.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <sstream>
+
+#include "lnet/ctl/bounds.h"
+#include "lnet/ctl/schema.h"
+
+namespace ulnet::ctl {
+namespace {
+
+Error refuse(const Value& where, std::string text, int negative_errno = -EINVAL) {
+    return {Status(negative_errno), place_of(where) + std::move(text)};
+}
+
+const Verb& table(std::string_view object, std::string_view verb) {
+    const Object* found = find_object(object);
+    CHECK(found != nullptr);
+    const Verb* table = find_verb(*found, verb);
+    CHECK(table != nullptr);
+    return *table;
+}
+
+bool same(const NiConfig& a, const NiConfig& b, u32 cpts) {
+    return a.net == b.net && a.nid == b.nid && a.interface == b.interface &&
+           cpts_text(a.cpts, cpts) == cpts_text(b.cpts, cpts) && a.credits == b.credits &&
+           a.peer_credits == b.peer_credits && a.peer_buffer_credits == b.peer_buffer_credits &&
+           a.peer_timeout_s == b.peer_timeout_s && a.tunables == b.tunables;
+}
+
+// One entry of a `local NI(s)` list.
+Error plan_ni(const Value& entry, const Value& net, NiContext& context,
+              std::span<const NiConfig> existing, ConfigPlan& out) {
+    Value flat, args;
+    if (Error error = flatten(table("net", "add"), entry, flat); !error.ok()) return error;
+    flat.set("net", net);
+    if (Error error = validate(table("net", "add"), flat, args); !error.ok()) return error;
+    args.line = entry.line;
+    args.column = entry.column;
+    std::vector<NiConfig> wanted;
+    if (Error error = make_ni_configs(args, context, wanted); !error.ok()) return error;
+    for (NiConfig& config : wanted) {
+        const auto old = std::find_if(existing.begin(), existing.end(), [&](const NiConfig& ni) {
+            return ni.nid == config.nid;
+        });
+        if (old == existing.end())
+            out.nis.push_back(std::move(config));
+        else if (!same(*old, config, context.cpts))
+            return refuse(entry,
+                          to_text(config.nid) + " exists on this node with other settings; "
+                                                "remove it first (lnetctl net del) or import "
+                                                "what lnetctl export shows",
+                          -EEXIST);
+    }
+    return {};
+}
+
+Error plan_net(const Value& block, NiContext& context, std::span<const NiConfig> existing,
+               ConfigPlan& out) {
+    if (!block.is_map())
+        return refuse(block, "net: " + show_for_error(block) +
+                                 " is not allowed; allowed: a map with 'net type' and "
+                                 "'local NI(s)'");
+    for (const auto& [key, value] : block.members())
+        if (key != "net type" && key != "local NI(s)")
+            return {Status(-EINVAL), key_place_of(value) + "unknown key '" + key +
+                                         "'; allowed: net type, local NI(s)"};
+    const Value& net = block["net type"];
+    if (!net.is_text() || !parse_net(net.as_text()).ok())
+        return refuse(net.is_null() ? block : net,
+                      "net type: " + show_for_error(net) +
+                          " is not allowed; allowed: the name of a network, for example tcp");
+    if (*parse_net(net.as_text()) == net_lo) return {};  // every node has it
+    const Value& list = block["local NI(s)"];
+    if (!list.is_list() || list.size() == 0)
+        return refuse(list.is_null() ? block : list,
+                      "local NI(s): " + show_for_error(list) +
+                          " is not allowed; allowed: a list with at least one interface");
+    for (const Value& entry : list.items())
+        if (Error error = plan_ni(entry, net, context, existing, out); !error.ok()) return error;
+    return {};
+}
+
+Error plan_global(const Value& map, ConfigPlan& out) {
+    const Verb& verb = table("global", "set");
+    Value flat, args;
+    if (Error error = flatten(verb, map, flat); !error.ok()) return error;
+    if (Error error = validate(verb, flat, args); !error.ok()) return error;
+    for (const auto& [key, value] : map.members()) {
+        const Field* field = find_field(verb, key);
+        if (field != nullptr && field->type == FieldType::ignored && key != "lnd_timeout")
+            out.notes.push_back(key_place_of(value) + "global " + key +
+                                ": has no effect in this version");
+    }
+    NodeOptions& options = out.options;
+    if (args.has("discovery")) options.discovery = args["discovery"].as_int() != 0;
+    if (args.has("retry_count"))
+        options.retry_count = static_cast<u32>(args["retry_count"].as_int());
+    if (args.has("transaction_timeout"))
+        options.transaction_timeout_s = static_cast<u32>(args["transaction_timeout"].as_int());
+    if (options.transaction_timeout_s <= options.retry_count)
+        return refuse(map, "transaction_timeout: '" +
+                               std::to_string(options.transaction_timeout_s) +
+                               "' is not allowed; allowed: more than retry_count, which is " +
+                               std::to_string(options.retry_count));
+    return {};
+}
+
+Value ni_entry(const NiView& ni, u32 cpts) {
+    Value entry = Value::map();
+    entry.set("nid", to_text(ni.config.nid));
+    if (!ni.config.interface.empty())
+        entry.set("interfaces", Value::map({{"0", Value(ni.config.interface)}}));
+    Value& tunables = entry.set("tunables", Value::map());
+    tunables.set("peer_timeout", static_cast<i64>(ni.config.peer_timeout_s));
+    tunables.set("peer_credits", ni.config.peer_credits);
+    tunables.set("peer_buffer_credits", ni.config.peer_buffer_credits);
+    tunables.set("credits", ni.config.credits);
+    Value lnd = Value::map();
+    for (std::size_t i = 0; i < ni.tunables.size() && i < ni.config.tunables.size(); ++i) {
+        const TunableSpec& spec = ni.tunables[i];
+        const i64 value = ni.config.tunables[i];
+        if (spec.words.empty())
+            lnd.set(spec.name, value);
+        else
+            lnd.set(spec.name, tunable_text(spec, value));
+    }
+    if (lnd.size() > 0) entry.set("lnd tunables", std::move(lnd));
+    entry.set("CPT", cpts_text(ni.config.cpts, cpts));
+    return entry;
+}
+
+}  // namespace
+
+Error plan_config(const Value& tree, NiContext context, std::span<const NiConfig> existing,
+                  const NodeOptions& options, ConfigPlan& out) {
+    out.options = options;
+    if (tree.is_null()) return {};  // an empty file
+    if (!tree.is_map())
+        return refuse(tree, "the file must be a map; allowed: net, global");
+    for (const auto& [key, value] : tree.members()) {
+        if (value.is_null()) continue;
+        if (key == "net") {
+            if (!value.is_list())
+                return refuse(value, "net: " + show_for_error(value) +
+                                         " is not allowed; allowed: a list of networks");
+            for (const Value& block : value.items())
+                if (Error error = plan_net(block, context, existing, out); !error.ok())
+                    return error;
+        } else if (key == "global") {
+            if (Error error = plan_global(value, out); !error.ok()) return error;
+        } else {
+            return {Status(-EINVAL),
+                    key_place_of(value) + "unknown key '" + key + "'; allowed: net, global"};
+        }
+    }
+    return {};
+}
+
+Value export_config(std::span<const NiView> nis, const NodeOptions& options, u32 cpts) {
+    Value nets = Value::list();
+    std::vector<Net> done;
+    for (const NiView& first : nis) {
+        const Net net = first.config.net;
+        if (net == net_lo || std::find(done.begin(), done.end(), net) != done.end()) continue;
+        done.push_back(net);
+        Value list = Value::list();
+        for (const NiView& ni : nis)
+            if (ni.config.net == net) list.push(ni_entry(ni, cpts));
+        Value block = Value::map();
+        block.set("net type", to_text(net));
+        block.set("local NI(s)", std::move(list));
+        nets.push(std::move(block));
+    }
+    Value global = Value::map();
+    global.set("discovery", options.discovery ? 1 : 0);
+    global.set("retry_count", options.retry_count);
+    global.set("transaction_timeout", options.transaction_timeout_s);
+    Value tree = Value::map();
+    if (nets.size() > 0) tree.set("net", std::move(nets));
+    tree.set("global", std::move(global));
+    return tree;
+}
+
+Error read_yaml_file(const std::string& path, Value& out) {
+    std::ifstream file(path, std::ios::binary);
+    std::string text;
+    bool readable = file.good();
+    if (readable) {
+        text.resize(text_bytes_max + 1);
+        file.read(text.data(), static_cast<std::streamsize>(text.size()));
+        text.resize(static_cast<std::size_t>(file.gcount()));
+        readable = !file.bad() && file.eof() == (text.size() <= text_bytes_max);
+    }
+    if (!readable) {
+        const int code = errno != 0 ? errno : EIO;
+        return {Status(-code), "cannot read '" + path + "': " + Status(-code).text()};
+    }
+    std::string why;
+    Result<Value> tree = parse_yaml(text, why);
+    if (!tree.ok()) return {tree.status(), path + ": " + why};
+    out = std::move(*tree);
+    return {};
+}
+
+}  // namespace ulnet::ctl

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Runs the fuzz targets of a build: run.py BUILD_DIR [SECONDS] [TARGET]
+
+Each target runs SECONDS (default 30; 0 = only its seeds and corpus), one line each. What it learns
+stays in BUILD_DIR/fuzz-corpus/TARGET for the next run. A crash leaves its input in
+BUILD_DIR/fuzz-crashes/; to run it again: BUILD_DIR/tests/fuzz/fuzz_TARGET FILE. Inputs that once
+failed go to tests/fuzz/regressions/TARGET/ and run first, always.
+"""
+import hashlib
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import seeds
+
+HERE = pathlib.Path(__file__).resolve().parent
+DEFAULT_SECONDS = 30
+INPUT_SECONDS_MAX = 10     # one input may take this long
+MEMORY_MIB_MAX = 2048
+START_SECONDS_MAX = 300    # for seeds and corpus, on a busy machine
+CAUSE = re.compile(r"^(?:.*CHECK failed.*|.*runtime error:.*|==\d+==\s?ERROR.*)$", re.M)
+OPTIONS = {
+    "ASAN_OPTIONS": "abort_on_error=1:detect_leaks=1",
+    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+}
+
+
+def write_seeds(name, folder):
+    """Writes the seeds of a target below `folder`; the number of different ones."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = set()
+    for data in seeds.SEEDS.get(name, lambda: ())():
+        digest = hashlib.sha1(data).hexdigest()
+        (folder / digest).write_bytes(data)
+        written.add(digest)
+    return len(written)
+
+
+def run_target(binary, build, seconds):
+    """Runs one target; (passed, line to print)."""
+    name = binary.name.removeprefix("fuzz_")
+    corpus = build / "fuzz-corpus" / name
+    crashes = build / "fuzz-crashes"
+    corpus.mkdir(parents=True, exist_ok=True)
+    crashes.mkdir(parents=True, exist_ok=True)
+    seed_folder = build / "fuzz-seeds" / name
+    count = write_seeds(name, seed_folder)
+    folders = [corpus, seed_folder]
+    regressions = HERE / "regressions" / name
+    if regressions.is_dir():
+        folders.append(regressions)
+    before = set(crashes.iterdir())
+    limit = ["-runs=0"] if seconds == 0 else [f"-max_total_time={seconds}"]
+    command = [str(binary), *limit, f"-timeout={INPUT_SECONDS_MAX}", "-print_final_stats=1",
+               f"-rss_limit_mb={MEMORY_MIB_MAX}", f"-artifact_prefix={crashes}/{name}-",
+               *map(str, folders)]
+    log = build / "fuzz-crashes" / f"{name}.log"
+    try:
+        with open(log, "wb") as out:
+            code = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, check=False,
+                                  env={**OPTIONS, **os.environ},
+                                  timeout=seconds + START_SECONDS_MAX).returncode
+    except subprocess.TimeoutExpired:
+        return False, f"{name}: FAILED: no end after {seconds + START_SECONDS_MAX} s; log {log}"
+    output = log.read_text(errors="replace")
+    if code != 0:
+        kept = sorted(set(crashes.iterdir()) - before - {log})
+        where = ", ".join(map(str, kept)) or "no input kept"
+        found = CAUSE.search(output)
+        cause = found[0] if found else f"exit {code}"
+        return False, f"{name}: FAILED: {cause}; {where}; log {log}"
+    log.unlink()
+    runs = re.search(r"number_of_executed_units:\s*(\d+)", output)
+    found = len(list(corpus.iterdir()))
+    return True, f"{name}: ok, {runs[1] if runs else '?'} inputs, {count} seeds, corpus {found}"
+
+
+def main(arguments):
+    if not 1 <= len(arguments) <= 3 or not (arguments[1:] or ["0"])[0].isdigit():
+        print(__doc__, file=sys.stderr)
+        return 2
+    build = pathlib.Path(arguments[0]).resolve()
+    seconds = int(arguments[1]) if len(arguments) > 1 else DEFAULT_SECONDS
+    wanted = arguments[2].removeprefix("fuzz_") if len(arguments) > 2 else None
+    names = sorted({p.stem.removeprefix("fuzz_") for p in HERE.glob("fuzz_*.cc")} - {"main"})
+    if wanted is not None and wanted not in names:
+        print(f"run.py: no target {wanted}; there are {', '.join(names)}", file=sys.stderr)
+        return 2
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    for name in names if wanted is None else [wanted]:
+        binary = build / "tests" / "fuzz" / f"fuzz_{name}"
+        if not binary.is_file():
+            counts["skipped"] += 1
+            print(f"{name}: skipped, {binary} is not built", flush=True)
+            continue
+        passed, line = run_target(binary, build, seconds)
+        counts["passed" if passed else "failed"] += 1
+        print(line, flush=True)
+    print(", ".join(f"{number} {what}" for what, number in counts.items()))
+    return 1 if counts["failed"] or not counts["passed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

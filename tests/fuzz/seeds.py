@@ -1,0 +1,74 @@
+"""Seeds of the fuzz targets, cut from the golden files: one generator of bytes a target."""
+import json
+import pathlib
+
+GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
+CAPTURES = ("01-lnet-ping-discovery", "02-lst", "14-host-process-ping", "17-ipv6", "21-lst-details")
+FRAME_BYTES = 24  # of socklnd, before each LNet header
+
+
+def records(name):
+    with open(GOLDEN / f"{name}.jsonl", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def captured(kind):
+    for name in CAPTURES:
+        yield from (r for r in records(name) if r["kind"] == kind)
+
+
+def constructed(name, prefix=""):
+    for record in records(f"constructed/{name}"):
+        if record["struct"].startswith(prefix) and record["bytes"]:
+            yield bytes.fromhex(record["bytes"])
+
+
+def texts(name, key):
+    for record in records(f"constructed/{name}"):
+        if key in record["fields"]:
+            yield record["fields"][key].encode()
+
+
+def headers(end):
+    for record in captured("lnet"):
+        if record["hdr"] == end:
+            yield bytes.fromhex(record["bytes"])[FRAME_BYTES:end]
+
+
+def acceptor():
+    yield from constructed("acceptor")
+    yield from (bytes.fromhex(r["bytes"]) for r in captured("connreq"))
+
+
+def hdr4():
+    yield from constructed("lnet_header", "lnet_hdr_nid4")
+    yield from headers(96)
+
+
+def hdr16():
+    yield from constructed("lnet_header", "lnet_hdr_nid16")
+    yield from headers(120)
+
+
+def nid():
+    yield from texts("nid_text", "text")
+    yield from constructed("nid_text")
+
+
+def nidrange():
+    yield from texts("nidlist", "expr")
+
+
+def ping():
+    yield from constructed("ping_info")
+    for record in captured("lnet"):
+        if "ping_seq" in record:
+            yield bytes.fromhex(record["bytes"])[record["hdr"]:]
+
+
+def process_id():
+    yield from constructed("lnet_header", "lnet_process_id")
+
+
+# Target -> its seeds. A target that is not listed starts from nothing.
+SEEDS = {f.__name__: f for f in (acceptor, hdr4, hdr16, nid, nidrange, ping, process_id)}

@@ -1,0 +1,138 @@
+"""What integration tests share: daemons, commands, deadlines.
+
+Every test is a program that re-executes itself inside its own network, mount and process
+namespaces (enter()), so that the kernel removes whatever it made, also when it is killed. A test
+prints one line a case, "ok NAME" or "FAILED NAME: why", and exits 1 when one failed.
+"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+DEADLINE_S = 60
+
+
+def tools():
+    """Folder of the binaries under test."""
+    return os.environ["ULNET_TOOLS"]
+
+
+def root():
+    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def enter(*addresses):
+    """Re-executes this program in namespaces of its own, then gives lo these addresses."""
+    if os.environ.get("ULNET_INSIDE") != "1":
+        env = dict(os.environ, ULNET_INSIDE="1")
+        user = [] if os.geteuid() == 0 else ["--map-root-user"]
+        os.execvpe("unshare", ["unshare", *user, "--net", "--mount", "--pid", "--fork",
+                               "--kill-child", "--mount-proc", sys.executable, *sys.argv], env)
+    run("ip", "link", "set", "lo", "up")
+    for address in addresses:
+        run("ip", "addr", "add", address + "/32", "dev", "lo")
+
+
+def run(*argv, check=True, timeout=DEADLINE_S, env=None, stdin=None):
+    """Runs a command; returns (exit code, stdout, stderr)."""
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout, env=env,
+                          input=stdin, check=False)
+    if check and done.returncode != 0:
+        raise AssertionError(f"{' '.join(argv)}: exit {done.returncode}\n{done.stdout}"
+                             f"{done.stderr}")
+    return done.returncode, done.stdout, done.stderr
+
+
+def wait_for(condition, what, deadline_s=DEADLINE_S):
+    """Polls until condition() is true; its value."""
+    end = time.monotonic() + deadline_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {deadline_s} s for {what}")
+        time.sleep(0.01)
+
+
+class Daemon:
+    """An lnetd with one tcp NI on `nid`."""
+
+    def __init__(self, nid, tunables=None, name=None, extra=()):
+        self.nid = nid
+        self.name = name or "n" + nid.split("@")[0].replace(".", "-")
+        self.folder = tempfile.mkdtemp(prefix="ulnet-")
+        self.socket = os.path.join(self.folder, "ctl.sock")
+        config = os.path.join(self.folder, "lnet.conf")
+        lines = ["net:", "    - net type: " + nid.split("@")[1], "      local NI(s):",
+                 "        - nid: " + nid]
+        if tunables:
+            lines.append("          lnd tunables:")
+            lines += [f"              {key}: {value}" for key, value in tunables.items()]
+        with open(config, "w") as file:
+            file.write("\n".join(lines) + "\n")
+        self.log = open(os.path.join(self.folder, "log"), "w+")
+        self.process = subprocess.Popen(
+            [os.path.join(tools(), "lnetd"), "--config", config, "--socket", self.socket,
+             "--name", self.name, *extra], stdout=self.log, stderr=self.log)
+        wait_for(lambda: self.ready(), f"lnetd {nid} to become ready")
+
+    def ready(self):
+        if self.process.poll() is not None:
+            raise AssertionError(f"lnetd {self.nid} exited {self.process.returncode}:\n"
+                                 + self.log_text())
+        return os.path.exists(self.socket)
+
+    def log_text(self):
+        self.log.flush()
+        with open(self.log.name) as file:
+            return file.read()
+
+    def tool(self, name, *args, check=True, env=None, timeout=DEADLINE_S):
+        return run(os.path.join(tools(), name), "--socket", self.socket, *args, check=check,
+                   timeout=timeout, env=env)
+
+    def lnetctl(self, *args, **more):
+        return self.tool("lnetctl", *args, **more)
+
+    def lst(self, *args, key="1", check=True, timeout=DEADLINE_S):
+        env = dict(os.environ, LST_SESSION=key)
+        return self.tool("lst", *args, check=check, env=env, timeout=timeout)
+
+    def show(self, *args):
+        """A lnetctl show as a tree."""
+        return json.loads(self.lnetctl("--json", *args)[1])
+
+    def stop(self):
+        """Ends the daemon in the orderly way; fails when it does not end well."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(DEADLINE_S)
+        if code != 0:
+            raise AssertionError(f"lnetd {self.nid} ended with {code}:\n{self.log_text()}")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait(DEADLINE_S)
+
+
+def cases(*functions):
+    """Runs the cases; never returns."""
+    failed = 0
+    wanted = sys.argv[1:]
+    for function in functions:
+        name = function.__name__
+        if wanted and name not in wanted:
+            continue
+        try:
+            function()
+            print("ok", name, flush=True)
+        except Exception as error:  # a test program reports whatever went wrong
+            failed += 1
+            print(f"FAILED {name}: {error}", flush=True)
+            traceback.print_exc(limit=6)
+    sys.exit(1 if failed else 0)

@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""Runs the tests: `tools/dev test` and `tools/dev nightly`.
+
+Stages, their commands and budgets are in docs/testing.md, in this order. A stage reports cases;
+the sum is the last line, "N passed, N failed, N skipped". Nothing is retried. Independent test
+programs run side by side, at most one a core; a program that outlives its limit is ended and
+counts as one failure. What ran over its budget is named, but only the whole budget fails.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CORES = os.cpu_count() or 1
+SUM = re.compile(r"(\d+) passed, (\d+) failed, (\d+) skipped")
+
+
+class Tally:
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+
+    def add(self, passed, failed, skipped):
+        self.passed += passed
+        self.failed += failed
+        self.skipped += skipped
+
+
+def run(argv, limit_s, env=None):
+    """(exit code or None when it outlived the limit, output)."""
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=ROOT,
+                               text=True, env=env, errors="replace", start_new_session=True)
+    try:
+        output = process.communicate(timeout=limit_s)[0]
+        return process.returncode, output
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        return None, process.communicate()[0]
+
+
+def gtest(path, env, limit_s):
+    with tempfile.NamedTemporaryFile(suffix=".json") as report:
+        code, output = run([path, f"--gtest_output=json:{report.name}", "--gtest_brief=1"],
+                           limit_s, env)
+        try:
+            data = json.load(open(report.name))
+            skipped = [t["name"] for s in data["testsuites"] for t in s["testsuite"]
+                       if t.get("result") == "SKIPPED"]
+            failed = data["failures"] + data.get("errors", 0)
+            passed = data["tests"] - failed - len(skipped)
+        except (ValueError, KeyError):
+            passed, failed, skipped = 0, 1, []
+        if code != 0 and failed == 0:
+            failed = 1
+        for name in skipped:
+            output += f"\nskipped: {name}"
+        return passed, failed, len(skipped), "" if not failed and not skipped else output
+
+
+def script(path, env, limit_s):
+    code, output = run([sys.executable, path], limit_s, env)
+    passed = len(re.findall(r"^ok ", output, re.M))
+    failed = len(re.findall(r"^FAILED ", output, re.M))
+    skipped = len(re.findall(r"^skipped ", output, re.M))
+    if (code != 0 or passed + skipped == 0) and failed == 0:
+        failed = 1
+    return passed, failed, skipped, output if failed or skipped else ""
+
+
+def summed(argv, limit_s, env=None):
+    """A program that ends with the sum line itself."""
+    code, output = run(argv, limit_s, env)
+    found = SUM.findall(output)
+    if not found:
+        return 0, 1, 0, output
+    passed, failed, skipped = map(int, found[-1])
+    if code != 0 and failed == 0:
+        failed = 1
+    return passed, failed, skipped, output if failed or skipped else ""
+
+
+def command(argv, limit_s, env=None):
+    """A command that just has to succeed: one case."""
+    code, output = run(argv, limit_s, env)
+    return (1, 0, 0, "") if code == 0 else (0, 1, 0, output)
+
+
+def side_by_side(jobs):
+    with concurrent.futures.ThreadPoolExecutor(CORES) as pool:
+        futures = [(name, pool.submit(*job)) for name, job in jobs]
+        for name, future in futures:
+            yield name, future.result()
+
+
+def environment(kind):
+    env = dict(os.environ, ULNET_TOOLS=os.path.join(ROOT, "build", kind, "tools"),
+               ULNET_BUILD=kind)
+    env["ASAN_OPTIONS"] = "detect_stack_use_after_return=1:strict_string_checks=1"
+    env["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"
+    env["TSAN_OPTIONS"] = f"halt_on_error=1:second_deadlock_stack=1:suppressions=" \
+        f"{ROOT}/tests/tsan.supp"
+    return env
+
+
+def units(kind, limit_s=300):
+    folder = os.path.join(ROOT, "build", kind, "tests", "unit")
+    names = sorted(os.path.join(path, f) for path, _, files in os.walk(folder) for f in files
+                   if f.startswith("unit_") and os.access(os.path.join(path, f), os.X_OK)
+                   and "." not in f)
+    return [(f"{kind} {os.path.basename(n)}", (gtest, n, environment(kind), limit_s))
+            for n in names]
+
+
+def programs(kind, limit_s=300):
+    folder = os.path.join(ROOT, "tests", "net")
+    return [(f"{kind} {name}", (script, os.path.join(folder, name), environment(kind), limit_s))
+            for name in sorted(os.listdir(folder))
+            if name.startswith("test_") and name.endswith(".py")]
+
+
+def build(kind):
+    return [(f"build {kind}", (command, ["tools/dev", "build", "--type", kind], 1500))]
+
+
+def stages(nightly):
+    """(name, budget in seconds, jobs or a function giving them)."""
+    python = sys.executable
+    check = [
+        ("tidy", 60, lambda: [
+            ("tidy", (summed, [python, "tests/tidy/tidy.py", "--headers"], 300)),
+            ("tidy of tidy", (summed, [python, "tests/tidy/test_tidy.py"], 60)),
+            ("format", (command, ["tools/dev", "format", "--check"], 60)),
+            ("man pages", (command, ["sh", "-c", "mandoc -Tlint -Wwarning docs/man/*.8"], 30)),
+            ("second compiler", (summed, [python, "tests/tidy/second_compiler.py"], 300))]),
+        ("build release", 210, lambda: build("release")),
+        ("unit release", 45, lambda: units("release")),
+        ("net release", 60, lambda: programs("release")),
+        ("build asan", 210, lambda: build("asan")),
+        ("unit asan", 60, lambda: units("asan")),
+        ("net asan", 75, lambda: programs("asan")),
+    ]
+    if not nightly:
+        return check
+    return check + [
+        ("build tsan", 600, lambda: build("tsan")),
+        ("unit tsan", 600, lambda: units("tsan", 900)),
+        ("net tsan", 600, lambda: programs("tsan", 900)),
+        ("build fuzz", 600, lambda: build("fuzz")),
+        ("fuzz", 3600, lambda: [("fuzz", (summed, [python, "tests/fuzz/run.py", "build/fuzz",
+                                                   "120"], 3600))]),
+        ("bench lst", 600, lambda: [("bench lst", (command, ["tools/dev", "bench", "lst"],
+                                                   900))]),
+    ]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--nightly", action="store_true")
+    parser.add_argument("stage", nargs="*", help="only stages whose name begins so")
+    args = parser.parse_args()
+    whole = 720
+    tally, begin, over = Tally(), time.monotonic(), []
+    for name, budget_s, jobs in stages(args.nightly):
+        if args.stage and not any(name.startswith(s) for s in args.stage):
+            continue
+        stage_begin = time.monotonic()
+        before = (tally.passed, tally.failed, tally.skipped)
+        for job, (passed, failed, skipped, output) in side_by_side(jobs()):
+            tally.add(passed, failed, skipped)
+            if output:
+                print(f"--- {job}\n{output.rstrip()}\n---", flush=True)
+        took = time.monotonic() - stage_begin
+        print(f"{name}: {tally.passed - before[0]} passed, {tally.failed - before[1]} failed, "
+              f"{tally.skipped - before[2]} skipped in {took:.0f} s (budget {budget_s} s)",
+              flush=True)
+        if took > budget_s:
+            over.append(name)
+        if name.startswith("build") and tally.failed > before[1]:
+            break
+    took = time.monotonic() - begin
+    print(f"all: {took:.0f} s (budget {whole} s)" + (f"; over budget: {', '.join(over)}"
+                                                     if over else ""))
+    print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
+    sys.exit(1 if tally.failed or tally.skipped else 0)
+
+
+if __name__ == "__main__":
+    main()

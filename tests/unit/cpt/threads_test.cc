@@ -1,0 +1,234 @@
+// ThreadSched: posts from everywhere, no lost wake-up, slots, hand-off, stop.
+#include "cpt/threads.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <set>
+#include <thread>
+
+#include "wait.h"
+
+namespace ulnet {
+namespace {
+
+using test::eventually;
+
+// `cpts` partitions of `workers` each on a made-up machine, so that workers float.
+CptTable made_up(u32 cpts, u32 workers) {
+    Topology topology;
+    topology.nodes.resize(1);
+    for (u32 cpu = 0; cpu < cpts * workers; ++cpu) {
+        topology.nodes[0].push_back(cpu);
+        topology.cores.push_back({cpu});
+    }
+    std::string why;
+    auto table = CptTable::make(topology, cpts, "", why);
+    EXPECT_TRUE(table.ok()) << why;
+    return *table;
+}
+
+ThreadSchedOptions floating() { return {.pin = false, .seed = 1}; }
+
+// Holds a worker until released, as no task may do outside of tests.
+class Blocker final : public Task {
+   public:
+    void run() override {
+        held = true;
+        while (!released) std::this_thread::yield();
+        ended = true;
+    }
+    std::atomic<bool> held{false};
+    std::atomic<bool> released{false};
+    std::atomic<bool> ended{false};
+};
+
+class Counting final : public Task {
+   public:
+    void run() override { ++runs; }
+    std::atomic<u64> runs{0};
+};
+
+TEST(ThreadSched, RunsTasksOnTheirCpt) {
+    ThreadSched sched(made_up(3, 2), floating());
+    EXPECT_EQ(sched.slots(), 7u);
+    EXPECT_EQ(sched.this_slot(), 6u);
+    for (CptId cpt = 0; cpt < 3; ++cpt) {
+        for (int round = 0; round < 50; ++round) {
+            u32 slot = 99;
+            run_on(sched, cpt, [&] { slot = sched.this_slot(); });
+            EXPECT_EQ(slot / 2, cpt);
+        }
+    }
+}
+
+TEST(ThreadSched, WorkersOfOtherSchedsCountAsOutside) {
+    ThreadSched one(made_up(1, 2), floating());
+    ThreadSched two(made_up(1, 1), floating());
+    run_on(one, 0, [&] {
+        EXPECT_LT(one.this_slot(), 2u);
+        EXPECT_EQ(two.this_slot(), 1u);
+        EXPECT_NE(&one.prng(), &two.prng());
+    });
+}
+
+TEST(ThreadSched, NoLostWakeUpFromOutside) {
+    for (const u32 workers : {1u, 2u, 4u}) {
+        ThreadSched sched(made_up(1, workers), floating());
+        Counting task;
+        for (u64 round = 1; round <= 3000; ++round) {
+            sched.post(0, task);
+            ASSERT_TRUE(eventually([&] { return task.runs == round; }));
+        }
+    }
+}
+
+TEST(ThreadSched, NoLostWakeUpBetweenCpts) {
+    ThreadSched sched(made_up(2, 2), floating());
+    struct Bounce final : Task {
+        void run() override {
+            if (--left == 0) done = true;
+            else sched->post(left % 2, *this);
+        }
+        Sched* sched = nullptr;
+        u64 left = 20'000;
+        std::atomic<bool> done{false};
+    };
+    std::vector<std::unique_ptr<Bounce>> balls;
+    for (int i = 0; i < 4; ++i) {
+        balls.push_back(std::make_unique<Bounce>());
+        balls.back()->sched = &sched;
+        sched.post(0, *balls.back());
+    }
+    for (const auto& ball : balls) EXPECT_TRUE(eventually([&] { return ball->done.load(); }));
+}
+
+TEST(ThreadSched, ManyPostersFromOutside) {
+    ThreadSched sched(made_up(2, 2), floating());
+    constexpr u32 threads = 4;
+    constexpr u32 rounds = 2000;
+    std::atomic<u64> runs{0};
+    std::vector<std::thread> posters;
+    for (u32 t = 0; t < threads; ++t)
+        posters.emplace_back([&, t] {
+            for (u32 round = 0; round < rounds; ++round)
+                run_on(sched, (t + round) % 2, [&] { ++runs; });
+        });
+    for (auto& poster : posters) poster.join();
+    EXPECT_EQ(runs, u64{threads} * rounds);
+    u64 tasks = 0;
+    sched.stop();
+    for (const WorkerStats& stats : sched.worker_stats()) tasks += stats.tasks;
+    EXPECT_EQ(tasks, u64{threads} * rounds);
+    for (const CptStats& stats : sched.cpt_stats()) {
+        EXPECT_EQ(stats.queue_length, 0u);
+        EXPECT_GE(stats.queue_max, 1u);
+    }
+}
+
+// A task behind a blocked worker goes to a sibling, also when it sat in the blocked one's batch.
+TEST(ThreadSched, BlockedWorkerStrandsNothing) {
+    ThreadSched sched(made_up(1, 2), floating());
+    Blocker blocker;
+    sched.post(0, blocker);
+    ASSERT_TRUE(eventually([&] { return blocker.held.load(); }));
+    std::vector<Counting> tasks(100);
+    for (Counting& task : tasks) sched.post(0, task);
+    for (Counting& task : tasks) EXPECT_TRUE(eventually([&] { return task.runs == 1; }));
+    EXPECT_FALSE(blocker.ended);
+    blocker.released = true;
+}
+
+TEST(ThreadSched, TaskPostedByAWorkerThatThenBlocksIsRunByASibling) {
+    ThreadSched sched(made_up(1, 2), floating());
+    Counting task;
+    Blocker blocker;
+    // One task queued: the poster is expected to take it, then is stuck; the deputy notices.
+    FnTask both([&] {
+        sched.post(0, task);
+        blocker.run();
+    });
+    sched.post(0, both);
+    EXPECT_TRUE(eventually([&] { return task.runs == 1; }));
+    blocker.released = true;
+    EXPECT_TRUE(eventually([&] { return blocker.ended.load(); }));
+}
+
+TEST(ThreadSched, WorkSpreadsOverSiblings) {
+    ThreadSched sched(made_up(1, 3), floating());
+    std::vector<Blocker> blockers(3);
+    for (Blocker& blocker : blockers) sched.post(0, blocker);
+    for (Blocker& blocker : blockers)
+        EXPECT_TRUE(eventually([&] { return blocker.held.load(); }));
+    EXPECT_FALSE(sched.worth_handing_off(0, std::chrono::seconds(1)));
+    for (Blocker& blocker : blockers) blocker.released = true;
+    EXPECT_TRUE(eventually([&] { return sched.worth_handing_off(0, std::chrono::seconds(1)); }));
+    EXPECT_FALSE(sched.worth_handing_off(0, std::chrono::microseconds(1)));
+}
+
+TEST(ThreadSched, SpinningSiblingTakesShortWork) {
+    ThreadSchedOptions options = floating();
+    options.spin = std::chrono::hours(1);
+    ThreadSched sched(made_up(1, 2), options);
+    EXPECT_TRUE(eventually([&] { return sched.worth_handing_off(0, Duration(1)); }));
+    for (int round = 0; round < 100; ++round) run_on(sched, 0, [] {});
+}
+
+TEST(ThreadSched, StopRunsWhatIsQueuedAcrossCpts) {
+    for (int round = 0; round < 50; ++round) {
+        ThreadSched sched(made_up(2, 1), floating());
+        struct Chain final : Task {
+            void run() override {
+                if (++runs < 100) sched->post(static_cast<CptId>(runs % 2), *this);
+            }
+            Sched* sched = nullptr;
+            u64 runs = 0;
+        } chain;
+        chain.sched = &sched;
+        sched.post(0, chain);
+        sched.stop();
+        EXPECT_EQ(chain.runs, 100u);
+    }
+}
+
+TEST(ThreadSched, NowMovesWithTasks) {
+    ThreadSched sched(made_up(1, 1), floating());
+    Instant first, second;
+    run_on(sched, 0, [&] {
+        first = sched.now();
+        EXPECT_EQ(first, sched.now());
+    });
+    run_on(sched, 0, [&] { second = sched.now(); });
+    EXPECT_GT(second, first);
+    EXPECT_GE(sched.now(), second);
+    EXPECT_GT(sched.wall_ns(), 1'600'000'000'000'000'000u);
+}
+
+TEST(ThreadSched, SeededGeneratorsRepeatAndDiffer) {
+    const auto draw = [](u64 seed, CptId cpt) {
+        ThreadSched sched(made_up(2, 1), {.pin = false, .seed = seed});
+        u64 value = 0;
+        run_on(sched, cpt, [&] { value = sched.prng().next(); });
+        return value;
+    };
+    EXPECT_EQ(draw(7, 0), draw(7, 0));
+    EXPECT_NE(draw(7, 0), draw(7, 1));
+    EXPECT_NE(draw(7, 0), draw(8, 0));
+}
+
+TEST(ThreadSched, PinnedToThisMachine) {
+    std::string why;
+    auto table = CptTable::make(Topology::of_machine(), 0, "", why);
+    ASSERT_TRUE(table.ok()) << why;
+    ThreadSched sched(*table, {});
+    for (CptId cpt = 0; cpt < sched.cpts().size(); ++cpt) {
+        cpu_set_t set;
+        run_on(sched, cpt, [&] { sched_getaffinity(0, sizeof set, &set); });
+        EXPECT_EQ(static_cast<std::size_t>(CPU_COUNT(&set)), (*table)[cpt].cpus.size());
+        for (const u32 cpu : (*table)[cpt].cpus) EXPECT_TRUE(CPU_ISSET(cpu, &set));
+    }
+}
+
+}  // namespace
+}  // namespace ulnet
