@@ -14,7 +14,7 @@ namespace ulnet::lst {
 class BulkPool {
    public:
     // Whoever waits for a buffer: `task` is posted to `cpt` once `buffer` is set.
-    struct Waiter : ListHook<> {
+    struct Waiter : ListHook<Waiter> {
         Task* task = nullptr;
         CptId cpt = 0;
         std::byte* buffer = nullptr;
