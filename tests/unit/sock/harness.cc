@@ -155,9 +155,23 @@ void Core::discard(const Arrival& arrival) { ni_->receive(arrival.token, nullptr
 
 void Core::park(const Arrival& arrival) {
     EXPECT_TRUE(ni_->park(arrival.token).ok());
-    const std::lock_guard guard(lock);
-    parked.push_back(arrival);
-    changed_.notify_all();
+    {
+        const std::lock_guard guard(lock);
+        if (!closing_) parked.push_back(arrival);
+        changed_.notify_all();
+        if (!closing_) return;
+    }
+    discard(arrival);
+}
+
+void Core::answer_parked() {
+    std::vector<Arrival> left;
+    {
+        const std::lock_guard guard(lock);
+        closing_ = true;
+        left.swap(parked);
+    }
+    for (const Arrival& arrival : left) run_on(sched_, 0, [&] { discard(arrival); });
 }
 
 void Core::finished(Msg& raw, Status status, Health health) {
@@ -247,14 +261,7 @@ TestNode::~TestNode() { close(); }
 
 void TestNode::close() {
     if (ni_ == nullptr) return;
-    // Answers are owed to the driver also while it closes.
-    std::vector<Core::Arrival> parked;
-    {
-        const std::lock_guard guard(core.lock);
-        parked.swap(core.parked);
-    }
-    for (const Core::Arrival& arrival : parked)
-        run_on(sched_, 0, [&] { core.discard(arrival); });
+    core.answer_parked();
     close_ni(sched_, *ni_);
     ni_.reset();
 }

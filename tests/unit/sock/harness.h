@@ -71,6 +71,8 @@ class Core final : public LndUp {
     void accept(const Arrival&, u32 len, u32 fragments = 1);
     void discard(const Arrival&);
     void park(const Arrival&);
+    // Discards what is parked, and from now on what would be: a driver that closes waits for it.
+    void answer_parked();
 
     // From the test's thread. False when it did not come true in time.
     bool wait(const std::function<bool()>& condition);
@@ -89,6 +91,7 @@ class Core final : public LndUp {
     OnArrived on_arrived_;
     std::condition_variable changed_;
     std::set<Msg*> receiving_;
+    bool closing_ = false;
 };
 
 using Settings = std::map<Tunable, i64>;
