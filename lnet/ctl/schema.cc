@@ -125,41 +125,45 @@ Error check_tunables(const Field& field, const Value& value, Value& out) {
 
 Error check_field(const Field& field, const Value& value, Value& out) {
     switch (field.type) {
-        case FieldType::integer: return check_integer(field, value, out);
-        case FieldType::level:
-            if (value.kind() == Value::Kind::boolean) {
-                out.set(field.name, value.as_bool() ? 1 : 0);
-                return {};
-            }
-            return check_integer(field, value, out);
-        case FieldType::flag: return check_flag(field, value, out);
-        case FieldType::text:
-            if (!value.is_text()) return bad(value, field.name, "a text");
-            break;
-        case FieldType::net:
-            if (!value.is_text() || !parse_net(value.as_text()).ok())
-                return bad(value, "cannot parse net", "the name of a network, for example tcp or tcp1",
-                           -ENOENT);
-            break;
-        case FieldType::nid:
-            if (!value.is_text() || !parse_nid(value.as_text()).ok())
-                return bad(value, field.name, "a NID, for example 192.168.10.1@tcp");
-            break;
-        case FieldType::nids:
-            return check_list(field, value, "NIDs, for example 192.168.10.[1-4]@tcp", out);
-        case FieldType::interfaces:
-            return check_list(field, value, "interfaces, for example eth0 or eth0[0,1]", out);
-        case FieldType::tunables:
-        case FieldType::tunable: return check_tunables(field, value, out);
-        case FieldType::cpts: break;  // needs the number of CPTs: the command checks it
-        case FieldType::ignored: return {};
+    case FieldType::integer:
+        return check_integer(field, value, out);
+    case FieldType::level:
+        if (value.kind() == Value::Kind::boolean) {
+            out.set(field.name, value.as_bool() ? 1 : 0);
+            return {};
+        }
+        return check_integer(field, value, out);
+    case FieldType::flag:
+        return check_flag(field, value, out);
+    case FieldType::text:
+        if (!value.is_text()) return bad(value, field.name, "a text");
+        break;
+    case FieldType::net:
+        if (!value.is_text() || !parse_net(value.as_text()).ok())
+            return bad(value, "cannot parse net", "the name of a network, for example tcp or tcp1",
+                       -ENOENT);
+        break;
+    case FieldType::nid:
+        if (!value.is_text() || !parse_nid(value.as_text()).ok())
+            return bad(value, field.name, "a NID, for example 192.168.10.1@tcp");
+        break;
+    case FieldType::nids:
+        return check_list(field, value, "NIDs, for example 192.168.10.[1-4]@tcp", out);
+    case FieldType::interfaces:
+        return check_list(field, value, "interfaces, for example eth0 or eth0[0,1]", out);
+    case FieldType::tunables:
+    case FieldType::tunable:
+        return check_tunables(field, value, out);
+    case FieldType::cpts:
+        break;  // needs the number of CPTs: the command checks it
+    case FieldType::ignored:
+        return {};
     }
     out.set(field.name, value);
     return {};
 }
 
-template <class Get>
-std::string names_of(std::span<const Field> fields, Get name_of) {
+template <class Get> std::string names_of(std::span<const Field> fields, Get name_of) {
     std::string text;
     for (const Field& field : fields) {
         const std::string_view name = name_of(field);
@@ -185,9 +189,10 @@ Error flatten_group(const Verb& verb, std::string_view group, const Value& map, 
         return field.group == group ? field.key : std::string_view{};
     };
     for (const auto& [key, value] : map.members()) {
-        const auto field = std::find_if(verb.fields.begin(), verb.fields.end(), [&](const Field& f) {
-            return f.group == group && !f.key.empty() && f.key == key;
-        });
+        const auto field =
+            std::find_if(verb.fields.begin(), verb.fields.end(), [&](const Field& f) {
+                return f.group == group && !f.key.empty() && f.key == key;
+            });
         if (field != verb.fields.end()) {
             if (field->type == FieldType::ignored || value.is_null()) continue;
             if (out.has(field->name))
@@ -226,8 +231,7 @@ const Field* find_field(const Verb& verb, std::string_view name) {
 
 Error validate(const Verb& verb, const Value& args, Value& out) {
     out = Value::map();
-    if (!args.is_map() && !args.is_null())
-        return bad(args, "arguments", "a map");
+    if (!args.is_map() && !args.is_null()) return bad(args, "arguments", "a map");
     for (const auto& [name, value] : args.members()) {
         const Field* field = find_field(verb, name);
         if (field == nullptr)
@@ -246,8 +250,7 @@ Error flatten(const Verb& verb, const Value& map, Value& out) {
 
 std::string place_of(const Value& value) {
     if (value.line == 0) return {};
-    return "line " + std::to_string(value.line) + ", column " + std::to_string(value.column) +
-           ": ";
+    return "line " + std::to_string(value.line) + ", column " + std::to_string(value.column) + ": ";
 }
 
 std::string key_place_of(const Value& value) {

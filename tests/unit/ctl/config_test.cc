@@ -15,7 +15,7 @@ namespace {
 using test::FakeLnd;
 
 class ConfigTest : public ::testing::Test {
-   protected:
+ protected:
     ConfigTest() {
         context_.lnds = lnds_;
         context_.addresses = {
@@ -107,7 +107,8 @@ TEST_F(ConfigTest, RefusalsNameThePlace) {
     } cases[] = {
         {"route: [1]", EINVAL, "line 1, column 1: unknown key 'route'; allowed: net, global"},
         {"- 1", EINVAL, "line 1, column 1: the file must be a map; allowed: net, global"},
-        {"net: 5", EINVAL, "line 1, column 6: net: '5' is not allowed; allowed: a list of networks"},
+        {"net: 5", EINVAL,
+         "line 1, column 6: net: '5' is not allowed; allowed: a list of networks"},
         {"net: [5]", EINVAL, "line 1, column 7: net: '5' is not allowed; allowed: a map with"},
         {"net:\n - net type: bogus\n", EINVAL,
          "line 2, column 14: net type: 'bogus' is not allowed; allowed: the name of a network"},
@@ -142,12 +143,12 @@ TEST_F(ConfigTest, RefusalsNameThePlace) {
         {ni + "{nid: 10.0.0.1@tcp, lnd tunables: {conns_per_peer: 128}}", ERANGE,
          "line 4, column 58: conns_per_peer: '128' is not allowed; allowed: 0 ... 127"},
         {ni + "{nid: 10.0.0.1@tcp, lnd tunables: {timeout: x}}", EINVAL,
-         "line 4, column 51: timeout: 'x' is not allowed; allowed: 1 ... 3600 s"},
+         "line 4, column 51: sock_timeout: 'x' is not allowed; allowed: 1 ... 3600 s"},
         {ni + "{nid: 10.0.0.1@tcp, lnd tunables: {mode: maybe}}", EINVAL,
          "line 4, column 48: mode: 'maybe' is not allowed; allowed: off, on, auto"},
         {ni + "{nid: 10.0.0.1@tcp, lnd tunables: {typo: 1}}", EINVAL,
          "line 4, column 42: unknown tunable 'typo' of driver tcp; allowed: conns_per_peer, "
-         "timeout, tos, mode"},
+         "sock_timeout, tos, mode"},
         {"global: {retry_count: 60, transaction_timeout: 60}", EINVAL,
          "line 1, column 9: transaction_timeout: '60' is not allowed; allowed: more than"},
         {"global: {drop_asym_route: 1}", ERANGE,

@@ -6,11 +6,11 @@
 namespace ulnet::test {
 
 class FakeLnd final : public Lnd {
-   public:
+ public:
     static constexpr std::string_view modes[] = {"off", "on", "auto"};
     static constexpr TunableSpec specs[] = {
         {"conns_per_peer", 1, 0, 127, {}, "", true, "connections"},
-        {"timeout", 50, 1, 3600, {}, "s", true, "time-out"},
+        {"sock_timeout", 50, 1, 3600, {}, "s", true, "time-out"},
         {"tos", -1, -1, 255, {}, "", false, "type of service"},
         {"mode", 0, 0, 2, modes, "", true, "a word"},
     };

@@ -36,7 +36,10 @@ TEST(Json, KeepsNumberKinds) {
 }
 
 TEST(Json, BytesThatAreNotUtf8AreReplaced) {
-    EXPECT_EQ(to_json(Value("a\xff""b")), "\"a\xef\xbf\xbd""b\"");
+    EXPECT_EQ(to_json(Value("a\xff"
+                            "b")),
+              "\"a\xef\xbf\xbd"
+              "b\"");
     refused("\"a\xff\"");
 }
 
@@ -64,8 +67,7 @@ TEST(Json, DepthIsBounded) {
 }
 
 TEST(Json, SizeAndNumberOfValuesAreBounded) {
-    EXPECT_NE(refused(std::string(text_bytes_max + 1, ' ')).find("larger than"),
-              std::string::npos);
+    EXPECT_NE(refused(std::string(text_bytes_max + 1, ' ')).find("larger than"), std::string::npos);
     std::string many = "[0";
     for (std::size_t i = 0; i < values_max; ++i) many += ",0";
     EXPECT_NE(refused(many + "]").find("values"), std::string::npos);

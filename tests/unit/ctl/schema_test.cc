@@ -121,8 +121,8 @@ TEST(Schema, RefusalsNameKeyValueAndWhatIsAllowed) {
 
 TEST(Schema, LongValuesAreCutInErrors) {
     Value out;
-    const Error error = validate(verb_of("net", "set"),
-                                 Value::map({{"nid", Value(std::string(1000, 'x'))}}), out);
+    const Error error =
+        validate(verb_of("net", "set"), Value::map({{"nid", Value(std::string(1000, 'x'))}}), out);
     EXPECT_LT(error.text.size(), 200u);
 }
 

@@ -25,8 +25,7 @@ Transcript transcript(std::string_view file, std::string_view command) {
     while (std::getline(lines, line)) {
         if (line != plain && !(line.starts_with("## ") && line.ends_with(timed))) continue;
         Transcript found;
-        while (std::getline(lines, line) && !line.starts_with("rc="))
-            found.output += line + "\n";
+        while (std::getline(lines, line) && !line.starts_with("rc=")) found.output += line + "\n";
         found.exit_code = std::atoi(line.c_str() + 3);
         return found;
     }

@@ -28,13 +28,39 @@ TEST(Yaml, PlainScalarsAreTyped) {
         Value value;
     };
     const Case cases[] = {
-        {"~", {}}, {"null", {}}, {"", {}}, {"true", true}, {"True", true}, {"FALSE", false},
-        {"yes", "yes"}, {"0", 0}, {"-17", -17}, {"+5", 5}, {"+-5", "+-5"}, {"--5", "--5"},
-        {"007", 7}, {"0x1F", 31}, {"0x", "0x"}, {"0x-1", "0x-1"}, {"0o17", 15}, {"0o8", "0o8"},
+        {"~", {}},
+        {"null", {}},
+        {"", {}},
+        {"true", true},
+        {"True", true},
+        {"FALSE", false},
+        {"yes", "yes"},
+        {"0", 0},
+        {"-17", -17},
+        {"+5", 5},
+        {"+-5", "+-5"},
+        {"--5", "--5"},
+        {"007", 7},
+        {"0x1F", 31},
+        {"0x", "0x"},
+        {"0x-1", "0x-1"},
+        {"0o17", 15},
+        {"0o8", "0o8"},
         {"9223372036854775807", i64{9223372036854775807}},
-        {"9223372036854775808", "9223372036854775808"}, {"1.5", 1.5}, {"-.5", -.5}, {"1.", 1.0},
-        {"1e3", 1e3}, {"1e", "1e"}, {".", "."}, {"1.2.3", "1.2.3"}, {"1e999", "1e999"},
-        {"inf", "inf"}, {"nan", "nan"}, {"10.0.0.1@tcp", "10.0.0.1@tcp"}, {"-", "-"}, {"+", "+"},
+        {"9223372036854775808", "9223372036854775808"},
+        {"1.5", 1.5},
+        {"-.5", -.5},
+        {"1.", 1.0},
+        {"1e3", 1e3},
+        {"1e", "1e"},
+        {".", "."},
+        {"1.2.3", "1.2.3"},
+        {"1e999", "1e999"},
+        {"inf", "inf"},
+        {"nan", "nan"},
+        {"10.0.0.1@tcp", "10.0.0.1@tcp"},
+        {"-", "-"},
+        {"+", "+"},
     };
     for (const Case& c : cases) EXPECT_EQ(resolve_plain(c.text), c.value) << c.text;
 }
@@ -76,8 +102,7 @@ TEST(Yaml, DepthAndSizeAreBounded) {
     };
     parse(nested(depth_max));
     EXPECT_NE(refused(nested(depth_max + 1)).find("nested deeper"), std::string::npos);
-    EXPECT_NE(refused(std::string(text_bytes_max + 1, ' ')).find("larger than"),
-              std::string::npos);
+    EXPECT_NE(refused(std::string(text_bytes_max + 1, ' ')).find("larger than"), std::string::npos);
 }
 
 TEST(Yaml, EmptyTextsAreNull) {
@@ -87,9 +112,7 @@ TEST(Yaml, EmptyTextsAreNull) {
 }
 
 TEST(Yaml, TextIsQuotedWhenItMust) {
-    const auto scalar = [](const char* text) {
-        return to_yaml(Value(text), YamlStyle::netlink6);
-    };
+    const auto scalar = [](const char* text) { return to_yaml(Value(text), YamlStyle::netlink6); };
     EXPECT_EQ(scalar("10.0.0.1@tcp"), "10.0.0.1@tcp\n");
     EXPECT_EQ(scalar("<?>"), "<?>\n");
     EXPECT_EQ(scalar("[0,1]"), "\"[0,1]\"\n");
@@ -150,36 +173,39 @@ TEST(Yaml, KernelOutputRoundTrips) {
 
 // Trees of random shape with texts that tempt the writer.
 Value random_tree(Prng& prng, unsigned depth) {
-    static const char* const texts[] = {"",     "a",    "- x", "? y", ": z", "#c",  "x #c",  "a: b",
-                                        "a:",   "~",    "1",   "1.5", "0x1", "yes", "true",  "'q'",
-                                        "\"q\"", " s",  "s ",  "\n",  "[",   "{}",  "a,b",   "!t",
-                                        "&a",   "*a",   "---", "...", "%d",  "@",   "`",     "|",
-                                        ">",    "\x7f", "é",   "::1", "-1",  "-x",  "a\tb",  "=",
-                                        "<<",   "\xff", "0",   "?",   "-",   "\\n", "null",  "x:y"};
+    static const char* const texts[] = {
+        "",    "a",   "- x",  "? y", ": z",   "#c",   "x #c", "a: b", "a:", "~",    "1",    "1.5",
+        "0x1", "yes", "true", "'q'", "\"q\"", " s",   "s ",   "\n",   "[",  "{}",   "a,b",  "!t",
+        "&a",  "*a",  "---",  "...", "%d",    "@",    "`",    "|",    ">",  "\x7f", "é",    "::1",
+        "-1",  "-x",  "a\tb", "=",   "<<",    "\xff", "0",    "?",    "-",  "\\n",  "null", "x:y"};
     const auto text = [&] { return std::string(texts[prng.below(std::size(texts))]); };
     switch (prng.below(depth == 0 ? 5 : 8)) {
-        case 0: return {};
-        case 1: return prng.below(2) == 0;
-        case 2: return static_cast<i64>(prng.next());
-        case 3: return static_cast<double>(static_cast<i64>(prng.next())) / 1024;
-        case 4: {
-            std::string made = text() + text();
-            if (made.find('\xff') != std::string::npos) made = "x";  // is replaced, not kept
-            return made;
+    case 0:
+        return {};
+    case 1:
+        return prng.below(2) == 0;
+    case 2:
+        return static_cast<i64>(prng.next());
+    case 3:
+        return static_cast<double>(static_cast<i64>(prng.next())) / 1024;
+    case 4: {
+        std::string made = text() + text();
+        if (made.find('\xff') != std::string::npos) made = "x";  // is replaced, not kept
+        return made;
+    }
+    case 5: {
+        Value list = Value::list();
+        for (u64 n = prng.below(4); n > 0; --n) list.push(random_tree(prng, depth - 1));
+        return list;
+    }
+    default: {
+        Value map = Value::map();
+        for (u64 n = prng.below(4); n > 0; --n) {
+            const std::string key = text();
+            if (key != "\xff") map.set(key, random_tree(prng, depth - 1));
         }
-        case 5: {
-            Value list = Value::list();
-            for (u64 n = prng.below(4); n > 0; --n) list.push(random_tree(prng, depth - 1));
-            return list;
-        }
-        default: {
-            Value map = Value::map();
-            for (u64 n = prng.below(4); n > 0; --n) {
-                const std::string key = text();
-                if (key != "\xff") map.set(key, random_tree(prng, depth - 1));
-            }
-            return map;
-        }
+        return map;
+    }
     }
 }
 
