@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <boost/lockfree/stack.hpp>
+#include <cerrno>
+#include <limits>
 
 #if defined(__SANITIZE_THREAD__)
 // Boost's stack reads the link of a node that another thread may just have taken and thrown away
@@ -31,16 +33,25 @@ struct BufPool::FreeList {
     boost::lockfree::stack<BufBlock*> stack;
 };
 
-BufPool::BufPool(CptId cpt, const BufPoolOptions& options)
-    : cpt_(cpt), options_(options), blocks_(std::make_unique<BufBlock[]>(options.count)),
+Result<std::unique_ptr<BufPool>> BufPool::make(CptId cpt, const BufPoolOptions& options) {
+    const std::size_t buffer = std::size_t{options.head_room} + options.bytes;
+    if (buffer > std::numeric_limits<u32>::max()) return Status(-ENOMEM);
+    const std::size_t bytes =
+        std::max(round_up(buffer, cache_line) * options.count, std::size_t{1});
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (memory == MAP_FAILED) return Status(-ENOMEM);
+    return std::unique_ptr<BufPool>(
+        new BufPool(cpt, options, static_cast<std::byte*>(memory), bytes));
+}
+
+BufPool::BufPool(CptId cpt, const BufPoolOptions& options, std::byte* memory,
+                 std::size_t memory_bytes)
+    : cpt_(cpt), options_(options), memory_(memory), memory_bytes_(memory_bytes),
+      blocks_(std::make_unique<BufBlock[]>(options.count)),
       free_list_(std::make_unique<FreeList>(options.count)), free_count_(options.count),
       low_(options.count) {
     const std::size_t stride = round_up(buffer_bytes(), cache_line);
-    memory_bytes_ = std::max<std::size_t>(stride * options.count, 1);
-    void* memory = mmap(nullptr, memory_bytes_, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    CHECK(memory != MAP_FAILED);
-    memory_ = static_cast<std::byte*>(memory);
     for (u32 i = 0; i < options.count; ++i) {
         blocks_[i].home = this;
         blocks_[i].start = memory_ + i * stride;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cpt/base/check.h"
+#include "cpt/base/result.h"
 #include "cpt/sched.h"
 
 namespace ulnet {
@@ -76,7 +77,8 @@ struct BufPoolOptions {
 // Fixed and touched in advance: built on a worker of its CPT, so that the memory is near it.
 class BufPool {
    public:
-    BufPool(CptId cpt, const BufPoolOptions&);
+    // ENOMEM when the memory cannot be had.
+    static Result<std::unique_ptr<BufPool>> make(CptId cpt, const BufPoolOptions&);
     // All buffers must be back.
     ~BufPool();
     BufPool(const BufPool&) = delete;
@@ -94,12 +96,13 @@ class BufPool {
    private:
     friend class Buf;
     struct FreeList;
+    BufPool(CptId cpt, const BufPoolOptions&, std::byte* memory, std::size_t memory_bytes);
     void put_back(BufBlock& block);
 
     const CptId cpt_;
     const BufPoolOptions options_;
-    std::byte* memory_ = nullptr;
-    std::size_t memory_bytes_ = 0;
+    std::byte* const memory_;
+    const std::size_t memory_bytes_;
     std::unique_ptr<BufBlock[]> blocks_;
     std::unique_ptr<FreeList> free_list_;
     std::atomic<u32> free_count_;

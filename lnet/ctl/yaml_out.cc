@@ -184,6 +184,12 @@ class Emitter {
 
 }  // namespace
 
+std::string quote_yaml(std::string_view text) {
+    std::string out;
+    append_quoted(text, out);
+    return out;
+}
+
 std::string to_yaml(const Value& value, YamlStyle style) {
     std::string out;
     Emitter emitter(style, out);
