@@ -1,9 +1,9 @@
 // How workers of a CPT fall asleep and are woken. Idle workers hold one of two places: the leader
 // blocks in epoll over all pollers, the others ("followers") in their Park. When the leader wakes
-// to work it does not wake a successor at once, which would cost a futex call a message: the
-// deputy, one of the followers, looks every watch_interval whether the pollers are still being
-// served, and takes the lead when they are not. While a leader sleeps undisturbed the deputy sleeps
-// without a clock.
+// to work it does not wake a successor at once, which would cost a futex call a message: while
+// somebody is awake, one sleeper looks every watch_interval whether pollers and queue are still
+// being served, and steps in when they are not. That is the deputy, one of the followers, or the
+// leader when there is none. When all sleep undisturbed nobody looks.
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -116,6 +116,7 @@ bool CptWorkers::lead(Worker& self) {
         release_claim();
         return true;
     }
+    bool watching;
     {
         std::lock_guard guard(lock_);
         leave_spin_locked(self);
@@ -126,9 +127,11 @@ bool CptWorkers::lead(Worker& self) {
         leader_asleep_ = true;
         ++leads_;
         set_sleeping_locked(sleeping_ + 1);
+        leader_watching_ = deputy_ == nullptr && sleeping_ < workers_;
+        watching = leader_watching_;
     }
     note_asleep();
-    sleep_until_event(self);
+    sleep_until_event(self, watching ? watch_interval : lead_max);
     Worker* watch = nullptr;
     bool exiting;
     {
@@ -155,7 +158,7 @@ bool CptWorkers::lead(Worker& self) {
 
 // leader_asleep_ is set: whoever arms a timer from here on either is seen by next_deadline() or
 // sees sleep_until_ and kicks.
-void CptWorkers::sleep_until_event(Worker& self) {
+void CptWorkers::sleep_until_event(Worker& self, Duration most) {
     Instant until;
     {
         std::lock_guard guard(timer_lock_);
@@ -164,7 +167,7 @@ void CptWorkers::sleep_until_event(Worker& self) {
         sleep_until_ = until;
     }
     constexpr i64 ms = 1'000'000;
-    const Duration rest = std::clamp(until - std::min(until, self.sample()), Duration{}, lead_max);
+    const Duration rest = std::clamp(until - std::min(until, self.sample()), Duration{}, most);
     const int timeout_ms = static_cast<int>((rest.count() + ms - 1) / ms);
     std::array<epoll_event, 8> events;
     const int count =
@@ -194,6 +197,19 @@ void CptWorkers::enlist_locked(Worker& self) {
         followers_.push_front(self);
     }
     set_sleeping_locked(sleeping_ + 1);
+}
+
+// Somebody will look before long whether work is left lying.
+bool CptWorkers::watched_locked() const {
+    return (deputy_ != nullptr && !deputy_quiet_) || (leader_asleep_ && leader_watching_);
+}
+
+// Work waits and the deputy sleeps; or the pollers have no leader and nobody polled.
+bool CptWorkers::must_take_over_locked(const Worker& self) const {
+    if (!queue_.empty()) return true;
+    if (leader_asleep_) return false;
+    return self.now.time_since_epoch().count() - polled_ns_.load(std::memory_order_relaxed) >=
+           watch_interval.count();
 }
 
 // Makes another follower the deputy; returns it, to be signalled without the lock.
@@ -239,13 +255,11 @@ bool CptWorkers::follow_locked(Worker& self, std::unique_lock<std::mutex>& lock)
         self.sample();
         lock.lock();
         if (self.woken || exit_ || !watching || deputy_ != &self) continue;
-        if (leader_asleep_) {
-            deputy_quiet_ = leads_ == leads_before;
+        if (!must_take_over_locked(self)) {
+            // All asleep, and so it was for the whole interval.
+            deputy_quiet_ = leads_ == leads_before && sleeping_ == workers_;
             continue;
         }
-        const Duration unpolled =
-            self.now.time_since_epoch() - Duration(polled_ns_.load(std::memory_order_relaxed));
-        if (unpolled < watch_interval) continue;
         followers_.remove(self);
         set_sleeping_locked(sleeping_ - 1);
         Worker* next = appoint_deputy_locked();

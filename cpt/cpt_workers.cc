@@ -49,9 +49,10 @@ void CptWorkers::post(Task& task, Worker* self) {
         queued_.store(size, std::memory_order_relaxed);
         if (size > queue_max_.load(std::memory_order_relaxed))
             queue_max_.store(size, std::memory_order_relaxed);
-        // A worker that posts takes one task itself, unless it counts as spinning already.
+        // A worker that posts takes one task itself (unless it counts as spinning already). Should
+        // it be long in coming, somebody must be watching.
         const u32 spinning = spinning_.load(std::memory_order_relaxed);
-        const u32 own = self != nullptr && !self->spinning ? 1 : 0;
+        const u32 own = self != nullptr && !self->spinning && watched_locked() ? 1 : 0;
         if (size > coming_ + spinning + own) wake = pick_sleeper_locked();
         to_sibling = wake.any() || spinning > 0;
     }

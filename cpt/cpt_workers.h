@@ -86,11 +86,13 @@ class CptWorkers {
     void set_sleeping_locked(u32 count) { sleeping_.store(count, std::memory_order_relaxed); }
     bool rest(Worker& self);
     bool lead(Worker& self);
-    void sleep_until_event(Worker& self);
+    void sleep_until_event(Worker& self, Duration most);
     bool follow(Worker& self);
     bool follow_locked(Worker& self, std::unique_lock<std::mutex>& lock);
     void enlist_locked(Worker& self);
     void leave_spin_locked(Worker& self);
+    bool watched_locked() const;
+    bool must_take_over_locked(const Worker& self) const;
     Worker* appoint_deputy_locked();
     void note_asleep();
 
@@ -118,9 +120,10 @@ class CptWorkers {
     std::atomic<u32> sleeping_{0};  // followers, and the leader while asleep and not kicked
     u32 coming_ = 0;                // woken, and not yet here
     std::atomic<u32> spinning_{0};  // raised without the lock, lowered with it
-    Worker* deputy_ = nullptr;      // the follower that watches over an absent leader
-    bool deputy_quiet_ = false;     // the leader sleeps and watches; the deputy need not
+    Worker* deputy_ = nullptr;      // the follower that watches over those who are awake
+    bool deputy_quiet_ = false;     // nobody is; the deputy sleeps without a clock
     bool leader_asleep_ = false;
+    bool leader_watching_ = false;  // for want of a deputy the leader sleeps with a clock
     bool kicked_ = false;  // the sleeping leader has been called
     u64 leads_ = 0;        // how often a leader went to sleep
     bool exit_ = false;

@@ -3,32 +3,17 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
+
+#include "cpt/base/text.h"
 
 namespace ulnet {
 
 namespace {
 
-constexpr std::string_view blanks = " \t\n";
-
-std::string_view trim(std::string_view text) {
-    const auto first = text.find_first_not_of(blanks);
-    if (first == std::string_view::npos) return {};
-    return text.substr(first, text.find_last_not_of(blanks) - first + 1);
-}
-
-// The whole text as a number in C's notation: 12, 0x1f, 017.
 bool parse_number(std::string_view text, u32& out) {
-    int base = 10;
-    if (text.size() > 2 && text[0] == '0' && (text[1] | 0x20) == 'x') {
-        base = 16;
-        text.remove_prefix(2);
-    } else if (text.size() > 1 && text[0] == '0') {
-        base = 8;
-    }
-    const char* end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data(), end, out, base);
-    return error == std::errc() && rest == end && !text.empty();
+    const Result<u64> number = parse_c_number(text, 0, std::numeric_limits<u32>::max());
+    if (number.ok()) out = static_cast<u32>(*number);
+    return number.ok();
 }
 
 // "3", "0-6", "0-6/2" or "*".

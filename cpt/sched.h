@@ -121,6 +121,8 @@ class Sched {
     // Slots for per-worker data: workers have 0 ... slots-2, any other thread the last one.
     virtual u32 slots() const = 0;
     virtual u32 this_slot() const = 0;
+    // The CPT of the calling worker; 0 for any other thread.
+    virtual CptId this_cpt() const { return 0; }
 };
 
 // Work that must not overlap itself, run by any worker of its CPT. wake() may come from any thread,

@@ -29,8 +29,8 @@ u64 TimerWheel::tick_of(Instant deadline) const {
 
 void TimerWheel::place(Timer& timer) {
     const u64 tick = tick_of(timer.deadline_);
-    if (tick <= current_) {
-        due_.push_back(timer);
+    if (tick <= current_ || tick == tick_last) {
+        (tick == tick_last ? never_ : due_).push_back(timer);
         return;
     }
     const u32 level = highest_digit(tick, current_, digit_bits);
@@ -41,8 +41,8 @@ void TimerWheel::place(Timer& timer) {
 
 void TimerWheel::unplace(Timer& timer) {
     const u64 tick = tick_of(timer.deadline_);
-    if (tick <= current_) {
-        due_.remove(timer);
+    if (tick <= current_ || tick == tick_last) {
+        (tick == tick_last ? never_ : due_).remove(timer);
         return;
     }
     const u32 level = highest_digit(tick, current_, digit_bits);
@@ -109,8 +109,7 @@ Timer* TimerWheel::expire(Instant now) {
 Instant TimerWheel::next_deadline() const {
     if (!due_.empty()) return instant_of(current_);
     Next step{};
-    if (!next(step) || step.tick >= tick_last) return instant_never;
-    return instant_of(step.tick);
+    return next(step) ? instant_of(step.tick) : instant_never;
 }
 
 void TimerWheel::clear() {
@@ -121,6 +120,7 @@ void TimerWheel::clear() {
         }
     };
     drop(due_);
+    drop(never_);
     for (Level& level : level_) {
         level.occupied = 0;
         for (List<Timer>& list : level.slot) drop(list);

@@ -29,7 +29,8 @@ class TimerWheel {
     // far as timers were armed at the same distance.
     Timer* expire(Instant now);
     // No timer expires before this time: exact within the last 64 ticks, earlier than the true
-    // deadline above (there is then nothing to expire yet). instant_never when empty.
+    // deadline above (there is then nothing to expire yet). instant_never when there is none to
+    // come.
     Instant next_deadline() const;
     std::size_t size() const { return size_; }
     // Cancels every timer: for the end of a Sched.
@@ -61,6 +62,7 @@ class TimerWheel {
     u64 current_ = 0;  // all timers of earlier ticks and of this one are in due_
     std::size_t size_ = 0;
     List<Timer> due_;
+    List<Timer> never_;  // beyond the last tick
     std::array<Level, levels> level_;
 };
 

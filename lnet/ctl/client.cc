@@ -50,19 +50,20 @@ Result<Client> Client::open(const std::string& path, Duration silence, std::stri
     }
     std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
     client.fd_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    Error error = client.fd_ < 0 ? system_error(errno, "cannot make a socket")
-                                 : client.set_silence(silence);
+    Error error =
+        client.fd_ < 0 ? system_error(errno, "cannot make a socket") : client.set_silence(silence);
     if (error.ok() &&
         ::connect(client.fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
-        error = system_error(errno == EAGAIN ? ETIMEDOUT : errno,
-                             "no node answers at '" + path + "'");
+        error =
+            system_error(errno == EAGAIN ? ETIMEDOUT : errno, "no node answers at '" + path + "'");
     Value hello = Value::map({{"hello", Value("ulnet")}, {"version", Value(protocol_version)}});
     if (error.ok()) error = client.send_frame(hello);
     if (error.ok()) error = client.receive_frame(hello);
     if (error.ok() && hello["hello"].as_text() != "ulnet") {
         const Value& errors = hello["errors"];
-        error = {Status(-EPROTO), "'" + path + "' does not speak this protocol" +
-                                      (errors.size() > 0 ? ": " + errors.items()[0].as_text() : "")};
+        error = {Status(-EPROTO),
+                 "'" + path + "' does not speak this protocol" +
+                     (errors.size() > 0 ? ": " + errors.items()[0].as_text() : "")};
     }
     if (!error.ok()) {
         why = error.text;
@@ -88,8 +89,7 @@ Error Client::send_frame(const Value& value) {
     const std::string frame = make_frame(to_json(value));
     std::size_t sent = 0;
     while (sent < frame.size()) {
-        const ssize_t count =
-            ::send(fd_, frame.data() + sent, frame.size() - sent, MSG_NOSIGNAL);
+        const ssize_t count = ::send(fd_, frame.data() + sent, frame.size() - sent, MSG_NOSIGNAL);
         if (count < 0 && errno == EINTR) continue;
         if (count < 0)
             return system_error(errno == EAGAIN ? ETIMEDOUT : errno,
@@ -125,8 +125,7 @@ Error Client::receive_frame(Value& out) {
     }
     std::string why;
     Result<Value> value = parse_json(text, why);
-    if (!value.ok())
-        return {Status(-EPROTO), "the node at '" + path_ + "' sent no JSON: " + why};
+    if (!value.ok()) return {Status(-EPROTO), "the node at '" + path_ + "' sent no JSON: " + why};
     out = std::move(*value);
     return {};
 }

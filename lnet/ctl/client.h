@@ -10,7 +10,7 @@
 namespace ulnet::ctl {
 
 class Client {
-   public:
+ public:
     struct Answer {
         Error error;  // its text holds the node's sentences, one a line
         Value value;
@@ -32,7 +32,7 @@ class Client {
     const std::string& node_name() const { return name_; }
     const std::string& path() const { return path_; }
 
-   private:
+ private:
     Client() = default;
     Error send_frame(const Value&);
     Error receive_frame(Value&);

@@ -44,9 +44,8 @@ Error plan_ni(const Value& entry, const Value& net, NiContext& context,
     std::vector<NiConfig> wanted;
     if (Error error = make_ni_configs(args, context, wanted); !error.ok()) return error;
     for (NiConfig& config : wanted) {
-        const auto old = std::find_if(existing.begin(), existing.end(), [&](const NiConfig& ni) {
-            return ni.nid == config.nid;
-        });
+        const auto old = std::find_if(existing.begin(), existing.end(),
+                                      [&](const NiConfig& ni) { return ni.nid == config.nid; });
         if (old == existing.end())
             out.nis.push_back(std::move(config));
         else if (!same(*old, config, context.cpts))
@@ -140,8 +139,7 @@ Error plan_config(const Value& tree, NiContext context, std::span<const NiConfig
                   const NodeOptions& options, ConfigPlan& out) {
     out.options = options;
     if (tree.is_null()) return {};  // an empty file
-    if (!tree.is_map())
-        return refuse(tree, "the file must be a map; allowed: net, global");
+    if (!tree.is_map()) return refuse(tree, "the file must be a map; allowed: net, global");
     for (const auto& [key, value] : tree.members()) {
         if (value.is_null()) continue;
         if (key == "net") {

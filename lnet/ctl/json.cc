@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 // Collects the events of nlohmann's parser; the tree is built on an explicit stack.
 class Builder : public nlohmann::json_sax<Json> {
-   public:
+ public:
     bool null() override { return put(Value()); }
     bool boolean(bool value) override { return put(Value(value)); }
     bool number_integer(i64 value) override { return put(Value(value)); }
@@ -59,7 +59,7 @@ class Builder : public nlohmann::json_sax<Json> {
     const std::string& why() const { return why_; }
     std::size_t position() const { return position_; }
 
-   private:
+ private:
     struct Level {
         Value::Kind kind;
         Value::Map members;
@@ -118,35 +118,45 @@ void write_text(const std::string& text, std::string& out) {
 
 void write(const Value& value, std::string& out) {
     switch (value.kind()) {
-        case Value::Kind::null: out += "null"; break;
-        case Value::Kind::boolean: out += value.as_bool() ? "true" : "false"; break;
-        case Value::Kind::integer: out += std::to_string(value.as_int()); break;
-        case Value::Kind::real: write_real(value.as_real(), out); break;
-        case Value::Kind::text: write_text(value.as_text(), out); break;
-        case Value::Kind::list: {
-            out += '[';
-            const char* between = "";
-            for (const Value& item : value.items()) {
-                out += between;
-                write(item, out);
-                between = ",";
-            }
-            out += ']';
-            break;
+    case Value::Kind::null:
+        out += "null";
+        break;
+    case Value::Kind::boolean:
+        out += value.as_bool() ? "true" : "false";
+        break;
+    case Value::Kind::integer:
+        out += std::to_string(value.as_int());
+        break;
+    case Value::Kind::real:
+        write_real(value.as_real(), out);
+        break;
+    case Value::Kind::text:
+        write_text(value.as_text(), out);
+        break;
+    case Value::Kind::list: {
+        out += '[';
+        const char* between = "";
+        for (const Value& item : value.items()) {
+            out += between;
+            write(item, out);
+            between = ",";
         }
-        case Value::Kind::map: {
-            out += '{';
-            const char* between = "";
-            for (const auto& [name, member] : value.members()) {
-                out += between;
-                write_text(name, out);
-                out += ':';
-                write(member, out);
-                between = ",";
-            }
-            out += '}';
-            break;
+        out += ']';
+        break;
+    }
+    case Value::Kind::map: {
+        out += '{';
+        const char* between = "";
+        for (const auto& [name, member] : value.members()) {
+            out += between;
+            write_text(name, out);
+            out += ':';
+            write(member, out);
+            between = ",";
         }
+        out += '}';
+        break;
+    }
     }
 }
 

@@ -74,8 +74,8 @@ Error finish(const Value& where, NiConfig config, const Value& args, NiContext& 
     if (Error error = find_driver(where, context, config.net, lnd); !error.ok()) return error;
     if (Error error = read_tunables(args["tunables"], *lnd, config.tunables); !error.ok())
         return error;
-    const bool taken = std::find(context.taken.begin(), context.taken.end(), config.nid) !=
-                       context.taken.end();
+    const bool taken =
+        std::find(context.taken.begin(), context.taken.end(), config.nid) != context.taken.end();
     if (taken)
         return refuse(where,
                       "cannot add LNet NI: " + to_text(config.nid) + " exists on this node already",
@@ -117,8 +117,8 @@ Error from_nid(const Value& item, const NiConfig& common, const Value& args, NiC
                       -EADDRNOTAVAIL);
     config.interface = owner->interface;
     const Value& interfaces = args["if"];
-    if (interfaces.size() > 0 && (interfaces.size() > 1 ||
-                                  interfaces.items()[0].as_text() != owner->interface))
+    if (interfaces.size() > 0 &&
+        (interfaces.size() > 1 || interfaces.items()[0].as_text() != owner->interface))
         return refuse(item, "nid: " + show_for_error(item) + " is not allowed; the address is of " +
                                 owner->interface + ", and interfaces names " +
                                 show_for_error(interfaces.items()[0]));
@@ -161,6 +161,8 @@ Error from_interface(const Value& item, const NiConfig& common, const Value& arg
 const TunableSpec* find_tunable(std::span<const TunableSpec> specs, std::string_view name) {
     for (const TunableSpec& spec : specs)
         if (spec.name == name) return &spec;
+    for (const KernelTunable& known : kernel_tunables)
+        if (known.shown == name && known.name != name) return find_tunable(specs, known.name);
     return nullptr;
 }
 
@@ -189,10 +191,9 @@ std::string cpts_text(const std::vector<CptId>& cpts, u32 count) {
 }
 
 Error parse_tunable(const TunableSpec& spec, const Value& value, i64& out) {
-    const std::string text = value.is_integer() ? std::to_string(value.as_int())
-                             : value.kind() == Value::Kind::boolean
-                                 ? (value.as_bool() ? "1" : "0")
-                                 : value.as_text();
+    const std::string text = value.is_integer()                     ? std::to_string(value.as_int())
+                             : value.kind() == Value::Kind::boolean ? (value.as_bool() ? "1" : "0")
+                                                                    : value.as_text();
     std::string allowed;
     for (std::size_t i = 0; i < spec.words.size(); ++i) {
         if (spec.words[i] == text) {
@@ -223,8 +224,7 @@ Error make_ni_configs(const Value& args, NiContext& context, std::vector<NiConfi
     if (Error error = read_common(args, context, common); !error.ok()) return error;
     if (args.has("nid")) {
         for (const Value& item : args["nid"].items())
-            if (Error error = from_nid(item, common, args, context, out); !error.ok())
-                return error;
+            if (Error error = from_nid(item, common, args, context, out); !error.ok()) return error;
         return {};
     }
     if (!args.has("net"))
@@ -232,36 +232,13 @@ Error make_ni_configs(const Value& args, NiContext& context, std::vector<NiConfi
                             "allowed: net with if, or nid");
     common.net = *parse_net(args["net"].as_text());
     Lnd* lnd = nullptr;
-    if (Error error = find_driver(args["net"], context, common.net, lnd); !error.ok())
-        return error;
+    if (Error error = find_driver(args["net"], context, common.net, lnd); !error.ok()) return error;
     if (!args.has("if"))
         return refuse(args, "creating a local NI needs at least one interface (if) or nid");
     for (const Value& item : args["if"].items())
         if (Error error = from_interface(item, common, args, context, out); !error.ok())
             return error;
     return {};
-}
-
-void add_all_or_none(Node& node, std::vector<NiConfig> configs, std::function<void(Error)> done) {
-    std::vector<Nid> added;
-    for (const NiConfig& config : configs) {
-        Error error = node.add_ni(config);
-        if (error.ok()) {
-            added.push_back(config.nid);
-            continue;
-        }
-        error.text = "cannot add LNet NI: " + to_text(config.nid) + ": " + error.text;
-        // Shared by the callbacks of the removals, the last of which reports.
-        auto left = std::make_shared<std::size_t>(added.size() + 1);
-        auto report = [left, error, done = std::move(done)] {
-            if (--*left == 0) done(error);
-        };
-        for (const Nid& nid : added)
-            if (!node.del_ni(nid, report).ok()) report();
-        report();
-        return;
-    }
-    done({});
 }
 
 }  // namespace ulnet::ctl

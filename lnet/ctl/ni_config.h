@@ -25,8 +25,16 @@ struct NiContext {
 // of them also to context.taken. The error names key, value and what is allowed.
 Error make_ni_configs(const Value& args, NiContext& context, std::vector<NiConfig>& out);
 
+// What the kernel's tool shows of the tunables of tcp, and the names they have here.
+struct KernelTunable {
+    std::string_view shown, name;
+};
+constexpr KernelTunable kernel_tunables[] = {
+    {"conns_per_peer", "conns_per_peer"}, {"timeout", "sock_timeout"}, {"tos", "tos"}};
+
 // A tunable's value as text or number, against its specification.
 Error parse_tunable(const TunableSpec&, const Value&, i64& out);
+// By its own name or the one that the kernel's tool shows; null = there is none.
 const TunableSpec* find_tunable(std::span<const TunableSpec>, std::string_view name);
 // "a, b, c", for an error.
 std::string tunable_names(std::span<const TunableSpec>, bool per_ni_only);

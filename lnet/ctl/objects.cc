@@ -31,8 +31,7 @@ void register_objects(Node& node, Registry& registry, const ObjectsOptions& opti
 void register_cpt(const ThreadSched& sched, Registry& registry) {
     registry.add({"cpt", "show", Access::read, "show the load of every partition and worker",
                   [&sched](CallPtr call) {
-                      call->reply(
-                          show_cpts(sched.cpts(), sched.cpt_stats(), sched.worker_stats()));
+                      call->reply(show_cpts(sched.cpts(), sched.cpt_stats(), sched.worker_stats()));
                   }});
 }
 

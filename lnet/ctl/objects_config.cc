@@ -7,8 +7,8 @@ namespace ulnet::ctl {
 namespace {
 
 void config_export(Objects& objects, CallPtr call) {
-    call->reply(export_config(inspect_nis(objects.node), inspect_options(objects.node),
-                              objects.cpts()));
+    call->reply(
+        export_config(inspect_nis(objects.node), inspect_options(objects.node), objects.cpts()));
 }
 
 bool same_options(const NodeOptions& a, const NodeOptions& b) {
@@ -31,7 +31,8 @@ void apply_config(Node& node, const ObjectsOptions& options, const Value& tree,
     std::vector<NiConfig> existing;
     for (const NiView& ni : inspect_nis(node)) existing.push_back(ni.config);
     ConfigPlan plan;
-    Error error = plan_config(tree, ni_context(node, options), existing, inspect_options(node), plan);
+    Error error =
+        plan_config(tree, ni_context(node, options), existing, inspect_options(node), plan);
     if (error.ok() && !same_options(plan.options, inspect_options(node)))
         error = {Status(-EPERM), place_of(tree["global"]) +
                                      "global: these settings can only change when the node starts "

@@ -8,6 +8,9 @@ namespace ulnet::ctl {
 namespace {
 
 void net_add(Objects& objects, CallPtr call, const Value& args) {
+    if (args.has("nid") && (args.has("net") || args.has("if")))
+        return call->fail({Status(-EINVAL), "nid: not together with net and if; allowed: one of "
+                                            "the two ways to name an interface"});
     NiContext context = ni_context(objects.node, objects.options);
     context.taken = objects.node.nids();
     std::vector<NiConfig> configs;
@@ -35,10 +38,9 @@ Error nis_to_delete(Objects& objects, const Value& args, std::vector<Nid>& out) 
     if (args.has("nid")) {
         for (const Value& item : args["nid"].items()) {
             const Result<Nid> nid = parse_nid(item.as_text());
-            const bool found =
-                nid.ok() && !nid->is_lo() &&
-                std::any_of(nis.begin(), nis.end(),
-                            [&](const NiView& ni) { return ni.config.nid == *nid; });
+            const bool found = nid.ok() && !nid->is_lo() &&
+                               std::any_of(nis.begin(), nis.end(),
+                                           [&](const NiView& ni) { return ni.config.nid == *nid; });
             if (!found)
                 return {Status(-ENODEV), "cannot del LNet NI: this node has no NI '" +
                                              item.as_text() + "' to remove"};
@@ -50,8 +52,7 @@ Error nis_to_delete(Objects& objects, const Value& args, std::vector<Nid>& out) 
         return {Status(-EINVAL),
                 "missing mandatory parameters in NI config: 'network'; allowed: net, or nid"};
     const Net net = *parse_net(args["net"].as_text());
-    if (net == net_lo)
-        return {Status(-EINVAL), "cannot del network: 'lo' is part of every node"};
+    if (net == net_lo) return {Status(-EINVAL), "cannot del network: 'lo' is part of every node"};
     bool has_net = false;
     for (const NiView& ni : nis) {
         if (ni.config.net != net) continue;
@@ -60,8 +61,8 @@ Error nis_to_delete(Objects& objects, const Value& args, std::vector<Nid>& out) 
             out.push_back(ni.config.nid);
     }
     if (!has_net)
-        return {Status(-EINVAL), "cannot del network: this node has no network '" +
-                                     args["net"].as_text() + "'"};
+        return {Status(-EINVAL),
+                "cannot del network: this node has no network '" + args["net"].as_text() + "'"};
     if (out.empty())
         return {Status(-ENODEV), "cannot del LNet NI: none of network '" + args["net"].as_text() +
                                      "' is on interface " + to_json(args["if"])};
@@ -96,8 +97,8 @@ void net_del(Objects& objects, CallPtr call, const Value& args) {
 
 void net_show(Objects& objects, CallPtr call, const Value& args) {
     const Net only = args.has("net") ? *parse_net(args["net"].as_text()) : net_any;
-    Value shown = show_nets(inspect_nis(objects.node), only, args["verbose"].as_int(),
-                            objects.cpts());
+    Value shown =
+        show_nets(inspect_nis(objects.node), only, args["verbose"].as_int(), objects.cpts());
     if (shown["net"].size() == 0) return call->fail({Status(-ESRCH), "Network is down"});
     call->reply(std::move(shown));
 }
@@ -105,8 +106,7 @@ void net_show(Objects& objects, CallPtr call, const Value& args) {
 // Which NIs `net set` changes.
 Error nis_to_set(const Value& args, std::vector<NiView>& nis) {
     const int ways = int{args.has("nid")} + int{args.has("net")} + int{args["all"].as_bool()};
-    if (ways != 1)
-        return {Status(-EINVAL), "net set needs one of nid, net and all"};
+    if (ways != 1) return {Status(-EINVAL), "net set needs one of nid, net and all"};
     const Net net = args.has("net") ? *parse_net(args["net"].as_text()) : net_any;
     const Nid nid = args.has("nid") ? *parse_nid(args["nid"].as_text()) : Nid();
     std::erase_if(nis, [&](const NiView& ni) {
@@ -141,16 +141,16 @@ void net_set(Objects& objects, CallPtr call, const Value& args) {
     if (Error error = nis_to_set(args, nis); !error.ok()) return call->fail(std::move(error));
     const Value& tunables = args["tunables"];
     if (tunables.size() == 0)
-        return call->fail({Status(-EINVAL),
-                           "net set needs a value to set; allowed: " +
-                               tunable_names(nis.front().tunables, true)});
+        return call->fail({Status(-EINVAL), "net set needs a value to set; allowed: " +
+                                                tunable_names(nis.front().tunables, true)});
     for (const NiView& ni : nis)
         if (Error error = check_settable(ni, tunables); !error.ok())
             return call->fail(std::move(error));
     for (const NiView& ni : nis) {
         for (const auto& [name, value] : tunables.members()) {
             const std::string text = value.is_text() ? value.as_text() : to_json(value);
-            Error error = set_ni_tunable(objects.node, ni.config.nid, name, text);
+            const std::string_view known = find_tunable(ni.tunables, name)->name;
+            Error error = set_ni_tunable(objects.node, ni.config.nid, known, text);
             if (!error.ok()) return call->fail(std::move(error));
         }
     }

@@ -66,9 +66,9 @@ void ping_run(Objects& objects, CallPtr call, const Value& args) {
         }
     }
     if (round->targets.empty())
-        return round->call->fail(
-            {Status(-EINVAL), "nids: nothing to ping; allowed: NIDs, for example "
-                              "192.168.10.[1-4]@tcp"});
+        return round->call->fail({Status(-EINVAL),
+                                  "nids: nothing to ping; allowed: NIDs, for example "
+                                  "192.168.10.[1-4]@tcp"});
     const Nid from = args.has("source") ? *parse_nid(args["source"].as_text()) : Nid();
     const Duration timeout = std::chrono::seconds(args["timeout"].as_int(timeout_s_default));
     round->left = round->targets.size();

@@ -18,8 +18,7 @@ Value counts_of(const TypeCounts& counts) {
     return map;
 }
 
-template <class View>
-void add_statistics(Value& map, const View& view) {
+template <class View> void add_statistics(Value& map, const View& view) {
     Value& statistics = map.set("statistics", Value::map());
     statistics.set("send_count", view.send_count);
     statistics.set("recv_count", view.recv_count);
@@ -33,8 +32,7 @@ void add_udsp(Value& map) {
     info.set("nid priority", -1);
 }
 
-template <class View>
-void add_type_counts(Value& map, const View& view) {
+template <class View> void add_type_counts(Value& map, const View& view) {
     map.set("sent_stats", counts_of(view.sent));
     map.set("received_stats", counts_of(view.received));
     map.set("dropped_stats", counts_of(view.dropped));
@@ -49,22 +47,18 @@ void add_tunables(Value& map, const NiView& ni, i64 level) {
     tunables.set("peer_buffer_credits", lo ? 0 : ni.config.peer_buffer_credits);
     tunables.set("credits", lo ? 0 : ni.config.credits);
     if (lo) return;
-    // The kernel's tool knows these of tcp; what else our driver has is shown from level 5.
-    constexpr std::string_view kernel_names[] = {"conns_per_peer", "timeout", "tos"};
+    // What else our driver has is shown from level 5.
     Value lnd = Value::map();
-    const auto add = [&](std::size_t i) {
-        const TunableSpec& spec = ni.tunables[i];
-        if (spec.words.empty())
-            lnd.set(spec.name, ni.config.tunables[i]);
-        else
-            lnd.set(spec.name, tunable_text(spec, ni.config.tunables[i]));
+    const auto value_of = [&](const TunableSpec& spec) {
+        const i64 value = ni.config.tunables[static_cast<std::size_t>(&spec - ni.tunables.data())];
+        return spec.words.empty() ? Value(value) : Value(tunable_text(spec, value));
     };
-    const std::size_t count = std::min(ni.tunables.size(), ni.config.tunables.size());
-    for (const std::string_view name : kernel_names)
-        for (std::size_t i = 0; i < count; ++i)
-            if (ni.tunables[i].name == name) add(i);
-    for (std::size_t i = 0; level >= 5 && i < count; ++i)
-        if (!lnd.has(ni.tunables[i].name)) add(i);
+    const bool complete = ni.tunables.size() == ni.config.tunables.size();
+    for (const KernelTunable& known : kernel_tunables)
+        if (const TunableSpec* spec = find_tunable(ni.tunables, known.shown); spec && complete)
+            lnd.set(known.shown, value_of(*spec));
+    for (const TunableSpec& spec : ni.tunables)
+        if (level >= 5 && complete && !lnd.has(spec.name)) lnd.set(spec.name, value_of(spec));
     if (lnd.size() > 0) map.set("lnd tunables", std::move(lnd));
 }
 

@@ -18,7 +18,7 @@ enum class Access : u8 { read, write };
 // number of times. All may be called from any worker. Destroying an unanswered Call fails it with
 // ECANCELED. alive() turns false when the asker has gone: long operations then stop.
 class Call {
-   public:
+ public:
     virtual ~Call() = default;
     virtual const Value& args() const = 0;
     virtual void reply(Value result) = 0;
@@ -39,12 +39,12 @@ struct Command {
 
 // Filled before the control socket opens, then read-only.
 class Registry {
-   public:
+ public:
     void add(Command command);
     const Command* find(std::string_view object, std::string_view verb) const;
     const std::vector<Command>& commands() const { return commands_; }
 
-   private:
+ private:
     std::vector<Command> commands_;
 };
 

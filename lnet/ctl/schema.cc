@@ -17,6 +17,15 @@ Error bad(const Value& value, std::string_view name, std::string_view allowed,
     return {Status(negative_errno), std::move(text)};
 }
 
+// `value` in another form, at the place of the original.
+Value at_place_of(const Value& original, Value value) {
+    value.line = original.line;
+    value.column = original.column;
+    value.key_line = original.key_line;
+    value.key_column = original.key_column;
+    return value;
+}
+
 bool read_number(const Value& value, i64& out) {
     if (value.is_integer()) {
         out = value.as_int();
@@ -41,7 +50,7 @@ Error check_integer(const Field& field, const Value& value, Value& out) {
         return bad(value, field.name, "a number, " + range_text(field));
     if (number < field.low || number > field.high)
         return bad(value, field.name, range_text(field), -ERANGE);
-    out.set(field.name, number);
+    out.set(field.name, at_place_of(value, number));
     return {};
 }
 
@@ -68,7 +77,7 @@ Error check_list(const Field& field, const Value& value, std::string_view allowe
             if (c != ',' || depth > 0) {
                 item += c;
             } else if (!item.empty()) {
-                list.push(item).line = value.line;
+                list.push(at_place_of(value, item));
                 item.clear();
             }
         }
@@ -82,7 +91,7 @@ Error check_list(const Field& field, const Value& value, std::string_view allowe
         list.push(item);
     }
     if (list.size() == 0) return bad(value, field.name, allowed);
-    out.set(field.name, std::move(list));
+    out.set(field.name, at_place_of(value, std::move(list)));
     return {};
 }
 
@@ -116,40 +125,45 @@ Error check_tunables(const Field& field, const Value& value, Value& out) {
 
 Error check_field(const Field& field, const Value& value, Value& out) {
     switch (field.type) {
-        case FieldType::integer: return check_integer(field, value, out);
-        case FieldType::level:
-            if (value.kind() == Value::Kind::boolean) {
-                out.set(field.name, value.as_bool() ? 1 : 0);
-                return {};
-            }
-            return check_integer(field, value, out);
-        case FieldType::flag: return check_flag(field, value, out);
-        case FieldType::text:
-            if (!value.is_text()) return bad(value, field.name, "a text");
-            break;
-        case FieldType::net:
-            if (!value.is_text() || !parse_net(value.as_text()).ok())
-                return bad(value, field.name, "the name of a network, for example tcp or tcp1");
-            break;
-        case FieldType::nid:
-            if (!value.is_text() || !parse_nid(value.as_text()).ok())
-                return bad(value, field.name, "a NID, for example 192.168.10.1@tcp");
-            break;
-        case FieldType::nids:
-            return check_list(field, value, "NIDs, for example 192.168.10.[1-4]@tcp", out);
-        case FieldType::interfaces:
-            return check_list(field, value, "interfaces, for example eth0 or eth0[0,1]", out);
-        case FieldType::tunables:
-        case FieldType::tunable: return check_tunables(field, value, out);
-        case FieldType::cpts: break;  // needs the number of CPTs: the command checks it
-        case FieldType::ignored: return {};
+    case FieldType::integer:
+        return check_integer(field, value, out);
+    case FieldType::level:
+        if (value.kind() == Value::Kind::boolean) {
+            out.set(field.name, value.as_bool() ? 1 : 0);
+            return {};
+        }
+        return check_integer(field, value, out);
+    case FieldType::flag:
+        return check_flag(field, value, out);
+    case FieldType::text:
+        if (!value.is_text()) return bad(value, field.name, "a text");
+        break;
+    case FieldType::net:
+        if (!value.is_text() || !parse_net(value.as_text()).ok())
+            return bad(value, "cannot parse net", "the name of a network, for example tcp or tcp1",
+                       -ENOENT);
+        break;
+    case FieldType::nid:
+        if (!value.is_text() || !parse_nid(value.as_text()).ok())
+            return bad(value, field.name, "a NID, for example 192.168.10.1@tcp");
+        break;
+    case FieldType::nids:
+        return check_list(field, value, "NIDs, for example 192.168.10.[1-4]@tcp", out);
+    case FieldType::interfaces:
+        return check_list(field, value, "interfaces, for example eth0 or eth0[0,1]", out);
+    case FieldType::tunables:
+    case FieldType::tunable:
+        return check_tunables(field, value, out);
+    case FieldType::cpts:
+        break;  // needs the number of CPTs: the command checks it
+    case FieldType::ignored:
+        return {};
     }
     out.set(field.name, value);
     return {};
 }
 
-template <class Get>
-std::string names_of(std::span<const Field> fields, Get name_of) {
+template <class Get> std::string names_of(std::span<const Field> fields, Get name_of) {
     std::string text;
     for (const Field& field : fields) {
         const std::string_view name = name_of(field);
@@ -175,9 +189,10 @@ Error flatten_group(const Verb& verb, std::string_view group, const Value& map, 
         return field.group == group ? field.key : std::string_view{};
     };
     for (const auto& [key, value] : map.members()) {
-        const auto field = std::find_if(verb.fields.begin(), verb.fields.end(), [&](const Field& f) {
-            return f.group == group && !f.key.empty() && f.key == key;
-        });
+        const auto field =
+            std::find_if(verb.fields.begin(), verb.fields.end(), [&](const Field& f) {
+                return f.group == group && !f.key.empty() && f.key == key;
+            });
         if (field != verb.fields.end()) {
             if (field->type == FieldType::ignored || value.is_null()) continue;
             if (out.has(field->name))
@@ -216,8 +231,7 @@ const Field* find_field(const Verb& verb, std::string_view name) {
 
 Error validate(const Verb& verb, const Value& args, Value& out) {
     out = Value::map();
-    if (!args.is_map() && !args.is_null())
-        return bad(args, "arguments", "a map");
+    if (!args.is_map() && !args.is_null()) return bad(args, "arguments", "a map");
     for (const auto& [name, value] : args.members()) {
         const Field* field = find_field(verb, name);
         if (field == nullptr)
@@ -236,8 +250,7 @@ Error flatten(const Verb& verb, const Value& map, Value& out) {
 
 std::string place_of(const Value& value) {
     if (value.line == 0) return {};
-    return "line " + std::to_string(value.line) + ", column " + std::to_string(value.column) +
-           ": ";
+    return "line " + std::to_string(value.line) + ", column " + std::to_string(value.column) + ": ";
 }
 
 std::string key_place_of(const Value& value) {

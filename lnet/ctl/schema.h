@@ -33,9 +33,9 @@ struct Field {
     char letter;              // short option; 0 = none
     FieldType type;
     i64 low = 0, high = 0;
-    std::string_view unit;    // "s", ...
-    std::string_view group;   // files: the map that holds it; empty = the object's own map
-    std::string_view key;     // files: its key; empty = not in files
+    std::string_view unit;   // "s", ...
+    std::string_view group;  // files: the map that holds it; empty = the object's own map
+    std::string_view key;    // files: its key; empty = not in files
     std::string_view help;
 };
 

@@ -14,8 +14,9 @@ constexpr Field ignored(std::string_view key) {
     return {key, "", 0, T::ignored, 0, 0, "", "", key, ""};
 }
 
-constexpr Field verbose{"verbose", "verbose", 'v', T::level, 0, 5, "", "", "",
-                        "how much to show: 1 (when no LEVEL follows) ... 5"};
+constexpr Field verbose{
+    "verbose", "verbose", 'v', T::level, 0,
+    5,         "",        "",  "",       "how much to show: 1 (when no LEVEL follows) ... 5"};
 
 constexpr Field net_add_fields[] = {
     {"net", "net", 'n', T::net, 0, 0, "", "", "net type", "network of the interface, e.g. tcp1"},
@@ -141,6 +142,8 @@ constexpr Object all[] = {
 
 }  // namespace
 
-std::span<const Object> objects() { return all; }
+std::span<const Object> objects() {
+    return all;
+}
 
 }  // namespace ulnet::ctl

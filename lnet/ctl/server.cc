@@ -14,8 +14,8 @@
 namespace ulnet::ctl {
 namespace {
 
-constexpr int events_max = 32;    // taken from the kernel at once
-constexpr int accepts_max = 16;   // new clients at once
+constexpr int events_max = 32;   // taken from the kernel at once
+constexpr int accepts_max = 16;  // new clients at once
 constexpr std::size_t read_bytes = 64 * 1024;
 
 }  // namespace
@@ -138,8 +138,7 @@ void Server::greet(Client& client, const Value& hello) {
         return hang_up(client, "the first request must be {\"hello\": \"ulnet\", \"version\": 1}");
     if (!version.is_integer() || version.as_int() != protocol_version)
         return hang_up(client, "protocol version " + to_json(version) +
-                                   " is not allowed; allowed: " +
-                                   std::to_string(protocol_version));
+                                   " is not allowed; allowed: " + std::to_string(protocol_version));
     client.greeted = true;
     Value reply = Value::map();
     reply.set("hello", "ulnet");
@@ -223,8 +222,8 @@ void Server::flush(Client& client) {
     }
     if (client.ending && client.out.empty()) client.gone = true;
     if (!client.gone)
-        want(client, (client.ending ? 0u : u32{EPOLLIN}) |
-                         (client.out.empty() ? 0u : u32{EPOLLOUT}));
+        want(client,
+             (client.ending ? 0u : u32{EPOLLIN}) | (client.out.empty() ? 0u : u32{EPOLLOUT}));
 }
 
 void Server::want(Client& client, u32 events) {

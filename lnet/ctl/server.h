@@ -21,15 +21,15 @@ struct ServerOptions {
     std::string path;
     std::string name;  // told in the hello
     CptId cpt = 0;
-    u32 clients_max = 64;                          // the longest idle one gives way to a new one
-    u32 calls_max = 64;                            // requests under way for one client
+    u32 clients_max = 64;  // the longest idle one gives way to a new one
+    u32 calls_max = 64;    // requests under way for one client
     std::size_t queue_bytes_max = 2 * reply_bytes_max;  // waiting for one client; more ends it
     // Who may use write verbs; the default is root and the owner of this process.
     std::function<bool(uid_t)> may_write;
 };
 
 class Server final : private Poller {
-   public:
+ public:
     // Runs a function on the control strand (Node::control).
     using Control = std::function<void(std::function<void()>)>;
 
@@ -43,7 +43,7 @@ class Server final : private Poller {
     // answered, to nobody.
     void close(Task& done);
 
-   private:
+ private:
     struct Hub;
     class SocketCall;
     struct Client;
@@ -51,6 +51,7 @@ class Server final : private Poller {
 
     Server(Sched&, const Registry&, Control, const ServerOptions&);
     Error listen();
+    Error bind_socket();
     Error take_lock();
     Error watch(int fd, u64 id, u32 events);
 

@@ -83,7 +83,9 @@ void Server::SocketCall::reply(Value result) {
     end(std::move(json));
 }
 
-void Server::SocketCall::fail(Error error) { end(error_text(id_, error)); }
+void Server::SocketCall::fail(Error error) {
+    end(error_text(id_, error));
+}
 
 void Server::SocketCall::progress(Value part) {
     CHECK(!answered_);

@@ -40,7 +40,7 @@ struct Server::Hub {
 
     int event_fd = -1;
 
-   private:
+ private:
     std::mutex mutex_;  // guards: all below; a leaf
     std::vector<Answer> waiting_;
     std::size_t waiting_bytes_ = 0;
@@ -66,7 +66,7 @@ struct Server::Client {
 
 // A request that came through the socket.
 class Server::SocketCall final : public Call {
-   public:
+ public:
     SocketCall(std::shared_ptr<Hub> hub, u64 client, i64 id, Value args)
         : hub_(std::move(hub)), client_(client), id_(id), args_(std::move(args)) {}
     ~SocketCall() override;
@@ -76,7 +76,7 @@ class Server::SocketCall final : public Call {
     void progress(Value part) override;
     bool alive() const override { return hub_->alive(client_); }
 
-   private:
+ private:
     void end(std::string json);
     const std::shared_ptr<Hub> hub_;
     const u64 client_;

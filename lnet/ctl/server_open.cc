@@ -16,6 +16,8 @@ namespace ulnet::ctl {
 namespace {
 
 constexpr int backlog = 64;
+constexpr std::string_view socket_aside = ".new";
+constexpr std::size_t path_bytes_max = sizeof(sockaddr_un::sun_path) - 1 - socket_aside.size();
 
 Error system_error(const std::string& what, const std::string& path) {
     const Status status(-errno);
@@ -38,8 +40,8 @@ void close_fd(int& fd) {
 
 Server::Server(Sched& sched, const Registry& registry, Control control,
                const ServerOptions& options)
-    : sched_(sched), registry_(registry), control_(std::move(control)),
-      options_(options), hub_(std::make_shared<Hub>()), next_id_(client_id_first) {}
+    : sched_(sched), registry_(registry), control_(std::move(control)), options_(options),
+      hub_(std::make_shared<Hub>()), next_id_(client_id_first) {}
 
 Result<std::unique_ptr<Server>> Server::open(Sched& sched, const Registry& registry,
                                              Control control, const ServerOptions& options,
@@ -69,34 +71,44 @@ Error Server::take_lock() {
                                      "' already; stop it or choose another name or socket"};
 }
 
-Error Server::listen() {
+// The socket appears at its path by a rename once it listens: who sees it can connect.
+Error Server::bind_socket() {
+    const std::string& path = options_.path;
+    const std::string aside = path + std::string(socket_aside);
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    const std::string& path = options_.path;
-    if (path.empty() || path.size() >= sizeof(address.sun_path))
-        return {Status(-ENAMETOOLONG), "socket '" + path + "' is not allowed; allowed: a path of 1 ... " +
-                                           std::to_string(sizeof(address.sun_path) - 1) + " bytes"};
-    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-    make_folder(path);
-    if (Error error = take_lock(); !error.ok()) return error;
-    struct stat old {};
-    if (::lstat(path.c_str(), &old) == 0) {
-        if (!S_ISSOCK(old.st_mode))
-            return {Status(-EEXIST), "'" + path + "' exists and is no socket"};
-        ::unlink(path.c_str());
-    }
-    listen_fd_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (listen_fd_ < 0) return system_error("cannot make the socket", path);
+    std::memcpy(address.sun_path, aside.c_str(), aside.size() + 1);
+    ::unlink(aside.c_str());
     // Before bind(), so that the socket is at no time open to more people than it shall be.
     ::fchmod(listen_fd_, 0660);
     if (::bind(listen_fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
         return system_error("cannot make the socket", path);
-    bound_ = true;
-    if (::chmod(path.c_str(), 0660) != 0 || ::listen(listen_fd_, backlog) != 0)
-        return system_error("cannot listen on", path);
+    if (::chmod(aside.c_str(), 0660) == 0 && ::listen(listen_fd_, backlog) == 0 &&
+        ::rename(aside.c_str(), path.c_str()) == 0) {
+        bound_ = true;
+        return {};
+    }
+    Error error = system_error("cannot listen on", path);
+    ::unlink(aside.c_str());
+    return error;
+}
+
+Error Server::listen() {
+    const std::string& path = options_.path;
+    if (path.empty() || path.size() > path_bytes_max)
+        return {Status(-ENAMETOOLONG), "socket '" + path + "' is not allowed; allowed: a path of " +
+                                           "1 ... " + std::to_string(path_bytes_max) + " bytes"};
+    make_folder(path);
+    if (Error error = take_lock(); !error.ok()) return error;
+    struct stat old {};
+    if (::lstat(path.c_str(), &old) == 0 && !S_ISSOCK(old.st_mode))
+        return {Status(-EEXIST), "'" + path + "' exists and is no socket"};
+    listen_fd_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     epoll_fd_ = ::epoll_create1(EPOLL_CLOEXEC);
     reserve_fd_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (epoll_fd_ < 0 || hub_->event_fd < 0) return system_error("cannot wait for", path);
+    if (listen_fd_ < 0 || epoll_fd_ < 0 || hub_->event_fd < 0)
+        return system_error("cannot make the socket", path);
+    if (Error error = bind_socket(); !error.ok()) return error;
     if (Error error = watch(listen_fd_, listener_id, EPOLLIN); !error.ok()) return error;
     return watch(hub_->event_fd, outbox_id, EPOLLIN);
 }

@@ -13,7 +13,7 @@
 namespace ulnet::ctl {
 
 class Value {
-   public:
+ public:
     enum class Kind : u8 { null, boolean, integer, real, text, list, map };
     using Map = std::vector<std::pair<std::string, Value>>;  // keeps its order
     using List = std::vector<Value>;
@@ -56,8 +56,9 @@ class Value {
         return kind_ == Kind::integer || kind_ == Kind::boolean ? integer_ : def;
     }
     double as_real(double def = 0) const {
-        return kind_ == Kind::real ? real_
-                                   : kind_ == Kind::integer ? static_cast<double>(integer_) : def;
+        return kind_ == Kind::real      ? real_
+               : kind_ == Kind::integer ? static_cast<double>(integer_)
+                                        : def;
     }
     const std::string& as_text() const { return text_; }  // empty when not text
 
@@ -80,7 +81,7 @@ class Value {
                a.text_ == b.text_ && a.list_ == b.list_ && a.map_ == b.map_;
     }
 
-   private:
+ private:
     Kind kind_ = Kind::null;
     i64 integer_ = 0;
     double real_ = 0;

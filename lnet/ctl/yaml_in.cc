@@ -70,7 +70,7 @@ std::string place(const yaml_mark_t& mark) {
 
 // Owns libyaml's parser and the event it gave last.
 class Events {
-   public:
+ public:
     explicit Events(std::string_view text) {
         made_ = yaml_parser_initialize(&parser_) != 0;
         if (made_)
@@ -96,7 +96,7 @@ class Events {
         return text + " at " + place(parser_.problem_mark);
     }
 
-   private:
+ private:
     void drop() {
         if (have_) yaml_event_delete(&event_);
         have_ = false;
@@ -108,29 +108,33 @@ class Events {
 };
 
 class Builder {
-   public:
+ public:
     explicit Builder(std::string& why) : why_(why) {}
 
     bool take(const yaml_event_t& event) {
         switch (event.type) {
-            case YAML_SCALAR_EVENT: return scalar(event);
-            case YAML_SEQUENCE_START_EVENT:
-                return plain_node(event.data.sequence_start.anchor, event) &&
-                       open(Value::Kind::list, event);
-            case YAML_MAPPING_START_EVENT:
-                return plain_node(event.data.mapping_start.anchor, event) &&
-                       open(Value::Kind::map, event);
-            case YAML_SEQUENCE_END_EVENT:
-            case YAML_MAPPING_END_EVENT: return close();
-            case YAML_ALIAS_EVENT: return refuse("aliases (*name) are not supported", event);
-            case YAML_DOCUMENT_START_EVENT:
-                return documents_++ == 0 || refuse("more than one document", event);
-            default: return true;
+        case YAML_SCALAR_EVENT:
+            return scalar(event);
+        case YAML_SEQUENCE_START_EVENT:
+            return plain_node(event.data.sequence_start.anchor, event) &&
+                   open(Value::Kind::list, event);
+        case YAML_MAPPING_START_EVENT:
+            return plain_node(event.data.mapping_start.anchor, event) &&
+                   open(Value::Kind::map, event);
+        case YAML_SEQUENCE_END_EVENT:
+        case YAML_MAPPING_END_EVENT:
+            return close();
+        case YAML_ALIAS_EVENT:
+            return refuse("aliases (*name) are not supported", event);
+        case YAML_DOCUMENT_START_EVENT:
+            return documents_++ == 0 || refuse("more than one document", event);
+        default:
+            return true;
         }
     }
     Value& root() { return root_; }
 
-   private:
+ private:
     struct Level {
         Value made;  // kind and position; its content is below until the end
         Value::Map members;

@@ -102,8 +102,7 @@ void append_text(std::string_view text, std::string& out) {
 
 // A key is read as text whatever it looks like: "0:" needs no quotes.
 void append_key(std::string_view key, std::string& out) {
-    const bool number =
-        !key.empty() && key.find_first_not_of("0123456789") == key.npos;
+    const bool number = !key.empty() && key.find_first_not_of("0123456789") == key.npos;
     if (number)
         out += key;
     else
@@ -111,7 +110,7 @@ void append_key(std::string_view key, std::string& out) {
 }
 
 class Emitter {
-   public:
+ public:
     Emitter(YamlStyle style, std::string& out)
         : step_(style == YamlStyle::netlink6   ? 6
                 : style == YamlStyle::netlink2 ? 2
@@ -152,27 +151,44 @@ class Emitter {
     }
     void scalar(const Value& value) {
         switch (value.kind()) {
-            case Value::Kind::null: break;
-            case Value::Kind::boolean:
-                out_ += classic_ ? (value.as_bool() ? "True" : "False")
-                                 : (value.as_bool() ? "true" : "false");
-                break;
-            case Value::Kind::integer: out_ += std::to_string(value.as_int()); break;
-            case Value::Kind::real: out_ += to_json(value); break;
-            case Value::Kind::text: append_text(value.as_text(), out_); break;
-            case Value::Kind::list: out_ += "[]"; break;
-            case Value::Kind::map: out_ += "{}"; break;
+        case Value::Kind::null:
+            break;
+        case Value::Kind::boolean:
+            out_ += classic_ ? (value.as_bool() ? "True" : "False")
+                             : (value.as_bool() ? "true" : "false");
+            break;
+        case Value::Kind::integer:
+            out_ += std::to_string(value.as_int());
+            break;
+        case Value::Kind::real:
+            out_ += to_json(value);
+            break;
+        case Value::Kind::text:
+            append_text(value.as_text(), out_);
+            break;
+        case Value::Kind::list:
+            out_ += "[]";
+            break;
+        case Value::Kind::map:
+            out_ += "{}";
+            break;
         }
     }
     static bool nested(const Value& value) { return value.size() > 0; }
 
-   private:
+ private:
     const std::size_t step_;
     const bool classic_;
     std::string& out_;
 };
 
 }  // namespace
+
+std::string quote_yaml(std::string_view text) {
+    std::string out;
+    append_quoted(text, out);
+    return out;
+}
 
 std::string to_yaml(const Value& value, YamlStyle style) {
     std::string out;

@@ -141,18 +141,23 @@ TEST(ThreadSched, BlockedWorkerStrandsNothing) {
 }
 
 TEST(ThreadSched, TaskPostedByAWorkerThatThenBlocksIsRunByASibling) {
-    ThreadSched sched(made_up(1, 2), floating());
-    Counting task;
-    Blocker blocker;
-    // One task queued: the poster is expected to take it, then is stuck; the deputy notices.
-    FnTask both([&] {
-        sched.post(0, task);
-        blocker.run();
-    });
-    sched.post(0, both);
-    EXPECT_TRUE(eventually([&] { return task.runs == 1; }));
-    blocker.released = true;
-    EXPECT_TRUE(eventually([&] { return blocker.ended.load(); }));
+    for (const u32 workers : {2u, 3u, 4u}) {
+        ThreadSched sched(made_up(1, workers), floating());
+        for (u32 round = 0; round < 50; ++round) {
+            Counting task;
+            Blocker blocker;
+            // One task queued: the poster is expected to take it, then is stuck.
+            FnTask both([&] {
+                sched.post(0, task);
+                blocker.run();
+            });
+            sched.post(0, both);
+            EXPECT_TRUE(eventually([&] { return task.runs == 1; }));
+            EXPECT_FALSE(blocker.ended);
+            blocker.released = true;
+            EXPECT_TRUE(eventually([&] { return blocker.ended.load(); }));
+        }
+    }
 }
 
 TEST(ThreadSched, WorkSpreadsOverSiblings) {

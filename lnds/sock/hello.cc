@@ -1,0 +1,221 @@
+// The HELLO of socklnd, versions 1 to 4, and what connection types mean. Called by the handshakes
+// (incoming.cc, connect.cc) and by tests; pure, any thread.
+#include <algorithm>
+#include <bit>
+
+#include "lnds/sock/wire.h"
+
+namespace ulnet::sock {
+namespace {
+
+constexpr std::size_t prefix_bytes = 8;  // magic and version
+constexpr u32 lnet_type_hello = 4;
+
+// What the first 8 bytes say; version 0 = not enough of them.
+struct Prefix {
+    u32 version = 0;
+    Order order = Order::little;
+};
+
+Result<Prefix> read_prefix(std::span<const std::byte> have) {
+    if (have.size() < 4) return Prefix{};
+    Prefix prefix;
+    u32 magic = 0;
+    Reader(have, Order::little).read(magic);
+    if (magic == hello_magic_v1) {
+        if (have.size() < prefix_bytes) return Prefix{};
+        Le<u16> major, minor;
+        Reader reader(have.subspan(4));
+        reader.read(major);
+        reader.read(minor);
+        if (major != 1 || minor != 0) return Status(-EPROTO);
+        prefix.version = 1;
+        return prefix;
+    }
+    if (magic != hello_magic) {
+        prefix.order = Order::big;
+        Reader(have, Order::big).read(magic);
+        if (magic != hello_magic) return Status(-EPROTO);
+    }
+    if (have.size() < prefix_bytes) return Prefix{};
+    Reader(have.subspan(4), prefix.order).read(prefix.version);
+    if (prefix.version < 2 || prefix.version > 4) return Status(-EPROTONOSUPPORT);
+    return prefix;
+}
+
+std::size_t fixed_bytes(u32 version) {
+    if (version == 1) return wire_size<HelloV1>();
+    return version == 4 ? wire_size<HelloV4>() : wire_size<HelloV3>();
+}
+
+// Number of addresses behind the fixed part.
+u32 ips_of(const Prefix& prefix, std::span<const std::byte> fixed) {
+    u32 count = 0;
+    if (prefix.version == 1) {
+        Reader(fixed.subspan(wire_offset<HelloV1>("payload_length")), Order::little).read(count);
+        return count / 4;
+    }
+    const std::size_t at =
+        prefix.version == 4 ? wire_offset<HelloV4>("nips") : wire_offset<HelloV3>("nips");
+    Reader(fixed.subspan(at), prefix.order).read(count);
+    return count;
+}
+
+void take_v1(Reader& reader, Hello& hello, bool& valid) {
+    HelloV1 raw;
+    reader.read(raw);
+    hello.src_nid = Nid::from_nid4(raw.src_nid);
+    hello.dst_nid = Nid();
+    hello.dst_pid = raw.dest_pid;
+    hello.src_pid = raw.src_pid;
+    hello.src_incarnation = raw.incarnation;
+    hello.type = raw.conn_type;
+    hello.nips = raw.payload_length / 4;
+    valid = raw.type == lnet_type_hello && raw.payload_length % 4 == 0;
+}
+
+template <class Raw>
+void take_common(const Raw& raw, Hello& hello) {
+    hello.src_pid = raw.src_pid;
+    hello.dst_pid = raw.dst_pid;
+    hello.src_incarnation = raw.src_incarnation;
+    hello.dst_incarnation = raw.dst_incarnation;
+    hello.type = raw.type;
+    hello.nips = raw.nips;
+}
+
+template <class Raw>
+void put_common(const Hello& hello, Raw& raw) {
+    raw.magic = hello_magic;
+    raw.version = hello.version;
+    raw.src_pid = hello.src_pid;
+    raw.dst_pid = hello.dst_pid;
+    raw.src_incarnation = hello.src_incarnation;
+    raw.dst_incarnation = hello.dst_incarnation;
+    raw.type = hello.type;
+    raw.nips = hello.nips;
+}
+
+void put_v1(const Hello& hello, Writer& writer) {
+    HelloV1 raw;
+    raw.magic = hello_magic_v1;
+    raw.major = 1;
+    raw.minor = 0;
+    raw.src_nid = hello.src_nid.nid4();
+    raw.dest_pid = hello.dst_pid;
+    raw.src_pid = hello.src_pid;
+    raw.type = lnet_type_hello;
+    raw.payload_length = 4 * hello.nips;
+    raw.incarnation = hello.src_incarnation;
+    raw.conn_type = hello.type;
+    writer.write(raw);
+}
+
+}  // namespace
+
+std::optional<ConnType> invert(u32 type) {
+    switch (static_cast<ConnType>(type)) {
+    case ConnType::any:
+    case ConnType::control:
+        return static_cast<ConnType>(type);
+    case ConnType::bulk_in:
+        return ConnType::bulk_out;
+    case ConnType::bulk_out:
+        return ConnType::bulk_in;
+    case ConnType::none:
+        break;
+    }
+    return std::nullopt;
+}
+
+std::string_view to_text(ConnType type) {
+    switch (type) {
+    case ConnType::any:
+        return "any";
+    case ConnType::control:
+        return "control";
+    case ConnType::bulk_in:
+        return "bulk_in";
+    case ConnType::bulk_out:
+        return "bulk_out";
+    case ConnType::none:
+        break;
+    }
+    return "none";
+}
+
+u32 conns_per_peer_of(u32 speed_mbit) {
+    const u32 thousands = std::max(speed_mbit, 1000u) / 1000;
+    return static_cast<u32>(std::bit_width(thousands) - 1) / 2 + 1;
+}
+
+Result<std::size_t> hello_bytes(std::span<const std::byte> have) {
+    const Result<Prefix> prefix = read_prefix(have);
+    if (!prefix.ok()) return prefix.status();
+    if (prefix->version == 0) return prefix_bytes;
+    const std::size_t fixed = fixed_bytes(prefix->version);
+    if (have.size() < fixed) return fixed;
+    const u32 count = ips_of(*prefix, have);
+    if (count > hello_ips_max) return Status(-EPROTO);
+    return fixed + 4 * std::size_t{count};
+}
+
+Result<Hello> decode_hello(std::span<const std::byte> bytes) {
+    const Result<Prefix> prefix = read_prefix(bytes);
+    if (!prefix.ok()) return prefix.status();
+    Hello hello;
+    hello.version = prefix->version;
+    hello.order = prefix->order;
+    Reader reader(bytes, prefix->order);
+    bool valid = prefix->version != 0;
+    if (hello.version == 1) {
+        take_v1(reader, hello, valid);
+    } else if (hello.version == 4) {
+        HelloV4 raw{};
+        reader.read(raw);
+        take_common(raw, hello);
+        hello.src_nid = Nid::from_raw(raw.src_nid);
+        hello.dst_nid = Nid::from_raw(raw.dst_nid);
+    } else {
+        HelloV3 raw{};
+        reader.read(raw);
+        take_common(raw, hello);
+        hello.src_nid = Nid::from_nid4(raw.src_nid);
+        hello.dst_nid = Nid::from_nid4(raw.dst_nid);
+    }
+    if (!valid || !reader.ok() || hello.nips > hello_ips_max || hello.src_nid.any())
+        return Status(-EPROTO);
+    for (u32 i = 0; i < hello.nips; ++i) {
+        reader.read(hello.ips[i]);
+        if (hello.ips[i] == 0) return Status(-EPROTO);
+    }
+    if (!reader.ok()) return Status(-EPROTO);
+    return hello;
+}
+
+std::size_t encode_hello(const Hello& hello, std::span<std::byte> to) {
+    CHECK(hello.nips <= hello_ips_max);
+    CHECK(hello.version >= 1);
+    CHECK(hello.version <= 4);
+    Writer writer(to, hello.version == 1 ? Order::little : hello.order);
+    if (hello.version == 1) {
+        put_v1(hello, writer);
+    } else if (hello.version == 4) {
+        HelloV4 raw{};
+        put_common(hello, raw);
+        raw.src_nid = hello.src_nid.raw();
+        raw.dst_nid = hello.dst_nid.raw();
+        writer.write(raw);
+    } else {
+        HelloV3 raw{};
+        put_common(hello, raw);
+        raw.src_nid = hello.src_nid.nid4();
+        raw.dst_nid = hello.dst_nid.nid4();
+        writer.write(raw);
+    }
+    for (u32 i = 0; i < hello.nips; ++i) writer.write(hello.ips[i]);
+    CHECK(writer.ok());
+    return writer.size();
+}
+
+}  // namespace ulnet::sock

@@ -1,0 +1,216 @@
+// Opening NIs, and what they share.
+#include "lnds/sock/lnd.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include "cpt/cpt.h"
+#include "lnds/sock/ni.h"
+#include "lnds/sock/sock.h"
+#include "lnds/sock/wire.h"
+
+namespace ulnet::sock {
+namespace {
+
+i64 configured(const NiConfig& config, Tunable which) {
+    const auto index = static_cast<std::size_t>(which);
+    return index < config.tunables.size() ? config.tunables[index] : tunable_specs()[index].def;
+}
+
+// Speed of the interface in Mbit/s; 0 = unknown, as for loopback and virtual links.
+u32 link_speed(const std::string& interface) {
+    if (interface.empty() || interface.find('/') != std::string::npos) return 0;
+    std::ifstream file("/sys/class/net/" + interface + "/speed");
+    i64 speed = 0;
+    if (!(file >> speed) || speed < 0 || speed > 100'000'000) return 0;
+    return static_cast<u32>(speed);
+}
+
+std::string explain(const Endpoint& at, Status status) {
+    std::string why = "tcp: cannot listen on " + to_text(at) + ": ";
+    switch (-status.code()) {
+    case EADDRINUSE:
+        return why + "the port is in use; set accept_port to a free one on all nodes, or end what "
+                     "listens there";
+    case EADDRNOTAVAIL:
+        return why + "this machine does not have the address; name an interface that has it";
+    case EACCES:
+    case EPERM:
+        return why + "not permitted; ports below 1024 need CAP_NET_BIND_SERVICE, accept_port may "
+                     "be 1 to 65535, and accept=none does not listen";
+    default:
+        return why + status.text();
+    }
+}
+
+}  // namespace
+
+// From a thread outside the Sched. Waits only for what a failed open() has left behind.
+SockLnd::~SockLnd() {
+    std::unique_lock lock(lock_);
+    CHECK(nis_.empty());
+    CHECK(listeners_.empty());
+    os_gone_.wait(lock, [this] { return oses_.empty(); });
+}
+
+LndCaps SockLnd::caps() const {
+    const auto index = static_cast<std::size_t>(Tunable::sock_timeout);
+    return {.timeout = std::chrono::seconds(tunable_specs()[index].def), .checksums = true};
+}
+
+std::span<const TunableSpec> SockLnd::tunables() const { return tunable_specs(); }
+
+Result<std::unique_ptr<LndNi>> SockLnd::open(const NiConfig& config, LndUp& up, Sched& sched,
+                                             std::string& why) {
+    if (config.net.type() != NetType::tcp || config.nid.any() || !config.nid.is_nid4() ||
+        config.nid.net() != config.net) {
+        why = "tcp: the NID " + to_text(config.nid) + " is not an IPv4 address on " +
+              to_text(config.net);
+        return Status(-EINVAL);
+    }
+    for (const CptId cpt : config.cpts) {
+        if (cpt < sched.cpts().size()) continue;
+        why = "tcp: CPT " + std::to_string(cpt) + " does not exist, there are " +
+              std::to_string(sched.cpts().size());
+        return Status(-EINVAL);
+    }
+    const Result<StreamOs*> os = acquire_os(sched);
+    if (!os.ok()) {
+        why = std::string("tcp: no event source: ") + os.status().text();
+        return os.status();
+    }
+    auto ni = std::make_unique<SockNi>(config, up, sched, SockNi::Shared{*this, **os},
+                                       conns_per_peer_of(link_speed(config.interface)));
+    Listener* listener = nullptr;
+    if (configured(config, Tunable::accept) != static_cast<i64>(Accept::none)) {
+        const Result<Listener*> got = acquire_listener(config, **os, sched, why);
+        if (!got.ok()) {
+            abandon_os(**os);
+            return got.status();
+        }
+        listener = *got;
+    }
+    {
+        const std::lock_guard guard(lock_);
+        nis_.push_back(ni.get());
+    }
+    ni->start(listener);
+    return std::unique_ptr<LndNi>(std::move(ni));
+}
+
+Result<StreamOs*> SockLnd::acquire_os(Sched& sched) {
+    {
+        const std::lock_guard guard(lock_);
+        for (SharedOs& shared : oses_) {
+            if (shared.stopping) continue;
+            ++shared.users;
+            return shared.os.get();
+        }
+    }
+    auto made = make_os_(sched);
+    if (!made.ok()) return made.status();
+    StreamOs* const os = made->get();
+    const std::lock_guard guard(lock_);
+    oses_.push_back({std::move(*made), 1, false});
+    return os;
+}
+
+bool SockLnd::release_os(StreamOs& os, Task& done) {
+    {
+        const std::lock_guard guard(lock_);
+        const auto it = std::find_if(oses_.begin(), oses_.end(), [&](const SharedOs& shared) {
+            return shared.os.get() == &os;
+        });
+        CHECK(it != oses_.end());
+        if (--it->users > 0) return true;
+        it->stopping = true;
+    }
+    os.stop(done);
+    return false;
+}
+
+// After a failed open(): there is no NI to wait for the end of the event sources.
+void SockLnd::abandon_os(StreamOs& os) {
+    struct Gone final : Task {
+        Gone(SockLnd& owner, StreamOs& which) : lnd(owner), gone(which) {}
+        void run() override {
+            lnd.destroy_os(gone);
+            delete this;
+        }
+        SockLnd& lnd;
+        StreamOs& gone;
+    };
+    auto* const task = new Gone(*this, os);
+    if (release_os(os, *task)) delete task;
+}
+
+void SockLnd::destroy_os(StreamOs& os) {
+    std::unique_ptr<StreamOs> gone;
+    const std::lock_guard guard(lock_);
+    const auto it = std::find_if(oses_.begin(), oses_.end(),
+                                 [&](const SharedOs& shared) { return shared.os.get() == &os; });
+    CHECK(it != oses_.end());
+    gone = std::move(it->os);
+    oses_.erase(it);
+    // Under the lock: the destructor must not end while this is being notified.
+    os_gone_.notify_all();
+}
+
+// Two NIs with one address, on different nets, share a listener.
+Result<Listener*> SockLnd::acquire_listener(const NiConfig& config, StreamOs& os, Sched& sched,
+                                            std::string& why) {
+    const Endpoint at{config.nid.address4(),
+                      static_cast<u16>(configured(config, Tunable::accept_port))};
+    {
+        const std::lock_guard guard(lock_);
+        for (SharedListener& shared : listeners_) {
+            if (shared.listener->wanted() != at) continue;
+            ++shared.users;
+            return shared.listener;
+        }
+    }
+    auto stream =
+        os.listen(at, static_cast<u32>(configured(config, Tunable::accept_backlog)));
+    if (!stream.ok()) {
+        why = explain(at, stream.status());
+        return stream.status();
+    }
+    const Listener::Rules rules{
+        static_cast<Accept>(configured(config, Tunable::accept)),
+        std::chrono::seconds(configured(config, Tunable::accept_timeout))};
+    auto* const listener =
+        new Listener(*this, sched, config.cpts.empty() ? 0 : config.cpts.front(),
+                     std::move(*stream), at, rules);
+    {
+        const std::lock_guard guard(lock_);
+        listeners_.push_back({listener, 1});
+    }
+    return listener;
+}
+
+Ref<SockNi> SockLnd::find_ni(const Nid& nid) {
+    const std::lock_guard guard(lock_);
+    for (SockNi* const ni : nis_)
+        if (ni->nid() == nid) return Ref<SockNi>::of(*ni);
+    return {};
+}
+
+void SockLnd::leave(SockNi& ni, Listener* listener) {
+    bool last = false;
+    {
+        const std::lock_guard guard(lock_);
+        std::erase(nis_, &ni);
+        const auto it =
+            std::find_if(listeners_.begin(), listeners_.end(),
+                         [&](const SharedListener& shared) { return shared.listener == listener; });
+        if (it != listeners_.end() && --it->users == 0) {
+            last = true;
+            listeners_.erase(it);
+        }
+    }
+    if (last) listener->close(Ref<SockNi>::of(ni));
+}
+
+std::unique_ptr<Lnd> make_sock_lnd() { return std::make_unique<SockLnd>(make_epoll_os); }
+
+}  // namespace ulnet::sock

@@ -1,0 +1,418 @@
+// Peers: choosing a connection, opening and admitting connections, ending them together.
+#include "lnds/sock/peer.h"
+
+#include <algorithm>
+
+#include "lnds/sock/connect.h"
+#include "lnds/sock/match.h"
+#include "lnds/sock/ni.h"
+
+namespace ulnet::sock {
+namespace {
+
+// Refusals in a row after which a peer is believed to allow no more connections.
+constexpr u32 refusals_enough = 3;
+constexpr Duration keepalive_gap = std::chrono::seconds(10);
+
+}  // namespace
+
+Peer::Peer(SockNi& ni, const ProcessId& id, CptId cpt) : ni_(ni), id_(id), cpt_(cpt) {}
+
+Peer::~Peer() = default;
+
+u32 Peer::count(ConnType type) {
+    u32 found = 0;
+    for (Conn& conn : conns_) found += conn.type() == type ? 1 : 0;
+    return found;
+}
+
+u32 Peer::bulk_max() const { return bulk_agreed_ > 0 ? bulk_agreed_ : ni_.conns_per_peer(); }
+
+// The best match; among equals the one with fewest queued bytes, then the least recently used.
+Conn* Peer::choose(u64 bytes) {
+    const auto min_bulk = static_cast<u64>(ni_.tunable(Tunable::min_bulk));
+    const bool round_robin = ni_.tunable(Tunable::round_robin) != 0;
+    Conn* best = nullptr;
+    Match best_match = Match::no;
+    for (Conn& conn : conns_) {
+        Match match = match_lnet(conn.type(), bytes, min_bulk);
+        // A guest cannot be dialled: what it opened must do.
+        if (match == Match::no && !guest()) continue;
+        bool better = best == nullptr || match > best_match;
+        if (!better && match == best_match) {
+            const u64 queued = conn.queued_bytes();
+            const u64 least = best->queued_bytes();
+            better = queued < least ||
+                     (queued == least && round_robin && conn.last_used < best->last_used);
+        }
+        if (!better) continue;
+        best = &conn;
+        best_match = match;
+    }
+    if (best != nullptr) best->last_used = ++use_count_;
+    return best;
+}
+
+Conn* Peer::choose_for_noop() {
+    Conn* any = nullptr;
+    for (Conn& conn : conns_) {
+        if (match_noop(conn.type()) == Match::yes) return &conn;
+        any = &conn;
+    }
+    return any;
+}
+
+// The connection to open next; none = all are there. As a guest we get replies only on connections
+// that the peer may send on, which one of type CONTROL is.
+ConnType Peer::next_type() {
+    if (count(ConnType::control) == 0) return ConnType::control;
+    if (ni_.guest()) return ConnType::none;
+    const u32 in = count(ConnType::bulk_in);
+    const u32 out = count(ConnType::bulk_out);
+    const u32 max = bulk_max();
+    if (in < max && in <= out) return ConnType::bulk_in;
+    return out < max ? ConnType::bulk_out : ConnType::none;
+}
+
+bool Peer::may_dial(Instant now) {
+    return !closed_ && !dialing_ && !guest() && now >= next_attempt_;
+}
+
+void Peer::send(Msg& msg) {
+    const u64 bytes = frame3_bytes + u64{msg.hdr.payload_length};
+    const Instant now = ni_.sched().now();
+    Ref<Conn> chosen;
+    ConnType open = ConnType::none;
+    int error = 0;
+    {
+        const std::lock_guard guard(lock_);
+        if (closed_) {
+            error = -ESHUTDOWN;
+        } else if (Conn* const conn = choose(bytes)) {
+            conn->push(msg, bytes);
+            chosen = Ref<Conn>::of(*conn);
+            if (route_ && may_dial(now)) open = next_type();
+        } else if (dialing_ || may_dial(now)) {
+            msg.scratch[0] = static_cast<u64>(now.time_since_epoch().count());
+            pending_.push_back(msg);
+            route_ = true;
+            if (!dialing_) open = next_type();
+        } else {
+            error = -EHOSTUNREACH;
+        }
+        if (open != ConnType::none) dialing_ = true;
+    }
+    if (chosen) chosen->wake_tx();
+    if (open != ConnType::none) dial(open);
+    if (error != 0) ni_.fail_later(msg, error);
+}
+
+// Begins an attempt; dialing_ is set already, so there is one at a time.
+void Peer::dial(ConnType type) {
+    const Result<Outgoing*> made = Outgoing::make(ni_, *this, type);
+    if (!made.ok()) {
+        ni_.count(Count::connect_failures);
+        ni_.note("connecting to " + to_text(id_.nid) + " failed: " + made.status().text());
+        dial_failed(made.status().code());
+        return;
+    }
+    Outgoing& outgoing = **made;
+    int cancel = 0;
+    {
+        const std::lock_guard guard(lock_);
+        outgoing_ = &outgoing;
+        outgoing.ref();
+        cancel = cancel_;
+    }
+    // Until it is started it cannot end.
+    if (cancel != 0) outgoing.cancel(cancel);
+    outgoing.start();
+}
+
+void Peer::list_conn(Conn& conn, u64 incarnation) {
+    incarnation_ = incarnation;
+    conns_.push_back(conn);
+    // What waited for a connection goes now, unless this one does not suit.
+    List<Msg> waiting;
+    waiting.splice_back(pending_);
+    while (Msg* const msg = waiting.pop_front()) {
+        const u64 bytes = frame3_bytes + u64{msg->hdr.payload_length};
+        if (Conn* const chosen = choose(bytes))
+            chosen->push(*msg, bytes);
+        else
+            pending_.push_back(*msg);
+    }
+}
+
+bool Peer::restarted(u64 incarnation) { return !conns_.empty() && incarnation != incarnation_; }
+
+void Peer::take_conns(Doomed& doomed) { doomed.conns.splice_back(conns_); }
+
+void Peer::connected(const Hello& reply, ConnType type, std::unique_ptr<Stream> stream) {
+    if (!ni_.add_conn()) {
+        dial_failed(-ENOBUFS);
+        return;
+    }
+    stream->set_options(ni_.stream_options());
+    auto* const conn = new Conn(
+        ni_, *this, {type, reply.order, true, reply.src_incarnation, std::move(stream)}, {});
+    const Ref<Conn> held = Ref<Conn>::of(*conn);
+    Ref<Outgoing> outgoing;
+    Doomed doomed;
+    ConnType next = ConnType::none;
+    int error = 0;
+    bool first = false;
+    {
+        const std::lock_guard guard(lock_);
+        outgoing = Ref<Outgoing>(std::exchange(outgoing_, nullptr));
+        dialing_ = false;
+        if (closed_ || cancel_ != 0) {
+            error = closed_ ? -ESHUTDOWN : cancel_;
+        } else if (restarted(reply.src_incarnation)) {
+            // The peer has come up anew: all that was is over, and this one is tried again.
+            take_conns(doomed);
+            error = -ESTALE;
+            route_ = true;
+        } else {
+            first = conns_.empty();
+            list_conn(*conn, reply.src_incarnation);
+            interval_ = {};
+            next_attempt_ = {};
+            refusals_ = 0;
+            next = next_type();
+            dialing_ = next != ConnType::none;
+        }
+        cancel_ = 0;
+    }
+    if (error != 0) {
+        // Never listed: the list's reference goes at once.
+        conn->start();
+        conn->fail(error);
+        conn->unref();
+        fail_conns(doomed, error);
+        return;
+    }
+    conn->start();
+    if (first) ni_.up().peer_event(id_.nid, PeerEvent::up);
+    if (next != ConnType::none) dial(next);
+}
+
+std::unique_ptr<Stream> Peer::admit(const Hello& hello, ConnType type,
+                                    std::unique_ptr<Stream> stream,
+                                    std::span<const std::byte> reply) {
+    if (!ni_.add_conn()) return stream;
+    stream->set_options(ni_.stream_options());
+    auto* const conn = new Conn(
+        ni_, *this, {type, hello.order, false, hello.src_incarnation, std::move(stream)}, reply);
+    Doomed doomed;
+    bool admitted = false;
+    bool first = false;
+    {
+        const std::lock_guard guard(lock_);
+        const u32 max = type == ConnType::control ? 1 : bulk_max();
+        if (closed_ || (dialing_ && id_.nid < ni_.nid())) {
+            // Of two crossing attempts that of the higher NID is made to succeed.
+        } else if (restarted(hello.src_incarnation)) {
+            take_conns(doomed);
+        } else if (count(type) < max) {
+            first = conns_.empty();
+            list_conn(*conn, hello.src_incarnation);
+            interval_ = {};
+            next_attempt_ = {};
+            conn->ref();
+            admitted = true;
+        }
+    }
+    fail_conns(doomed, -ESTALE);
+    if (!admitted) return conn->undo();
+    conn->start();
+    conn->unref();
+    if (first) ni_.up().peer_event(id_.nid, PeerEvent::up);
+    return nullptr;
+}
+
+// The peer did not want this connection: it has one, is opening one, or restarts. Messages stay and
+// take what the peer opens.
+void Peer::dial_refused() {
+    Ref<Outgoing> outgoing;
+    Doomed doomed;
+    int error = 0;
+    {
+        const std::lock_guard guard(lock_);
+        outgoing = Ref<Outgoing>(std::exchange(outgoing_, nullptr));
+        dialing_ = false;
+        error = std::exchange(cancel_, 0);
+        ++refusals_;
+        next_attempt_ = ni_.sched().now() + ni_.tunables().milliseconds(Tunable::min_reconnect_ms);
+        const u32 in = count(ConnType::bulk_in);
+        const u32 out = count(ConnType::bulk_out);
+        if (refusals_ >= refusals_enough && count(ConnType::control) > 0 && in > 0 && out > 0)
+            bulk_agreed_ = std::max(in, out);
+        if (error != 0) doomed.pending.splice_back(pending_);
+    }
+    fail_pending(doomed, error);
+}
+
+void Peer::dial_failed(int error) {
+    Ref<Outgoing> outgoing;
+    Doomed doomed;
+    bool down = false;
+    {
+        const std::lock_guard guard(lock_);
+        outgoing = Ref<Outgoing>(std::exchange(outgoing_, nullptr));
+        dialing_ = false;
+        cancel_ = 0;
+        const Duration first = ni_.tunables().milliseconds(Tunable::min_reconnect_ms);
+        const Duration last = ni_.tunables().milliseconds(Tunable::max_reconnect_ms);
+        interval_ = std::min(std::max(interval_ * 2, first), std::max(first, last));
+        next_attempt_ = ni_.sched().now() + interval_;
+        doomed.pending.splice_back(pending_);
+        down = conns_.empty() && !closed_;
+    }
+    fail_pending(doomed, error);
+    if (down) ni_.up().peer_event(id_.nid, PeerEvent::down);
+}
+
+void Peer::conn_broken(int error) {
+    Doomed doomed;
+    {
+        const std::lock_guard guard(lock_);
+        take_conns(doomed);
+    }
+    fail_conns(doomed, error);
+}
+
+void Peer::drop(int error) {
+    Doomed doomed;
+    {
+        const std::lock_guard guard(lock_);
+        take_conns(doomed);
+        doomed.pending.splice_back(pending_);
+        if (outgoing_ != nullptr)
+            doomed.outgoing = Ref<Outgoing>::of(*outgoing_);
+        if (dialing_) cancel_ = error;
+    }
+    if (doomed.outgoing) doomed.outgoing->cancel(error);
+    fail_pending(doomed, error);
+    fail_conns(doomed, error);
+}
+
+void Peer::close() {
+    {
+        const std::lock_guard guard(lock_);
+        closed_ = true;
+    }
+    drop(-ESHUTDOWN);
+}
+
+// Gives up the list's references.
+void Peer::fail_conns(Doomed& doomed, int error) {
+    const bool any = !doomed.conns.empty();
+    while (Conn* const conn = doomed.conns.pop_front()) {
+        conn->fail(error);
+        conn->unref();
+    }
+    if (!any) return;
+    bool down = false;
+    {
+        const std::lock_guard guard(lock_);
+        down = conns_.empty() && !closed_;
+    }
+    if (down) ni_.up().peer_event(id_.nid, PeerEvent::down);
+}
+
+void Peer::fail_pending(Doomed& doomed, int error) {
+    while (Msg* const msg = doomed.pending.pop_front()) ni_.fail_later(*msg, error);
+}
+
+// Whether something has made no progress for too long; with the lock held.
+int Peer::timed_out(Instant now) {
+    const Instant before = now - ni_.timeout();
+    for (Conn& conn : conns_)
+        if (conn.rx_stuck(before) || conn.tx_stuck(before) || conn.oldest_queued() < before)
+            return -ETIMEDOUT;
+    return 0;
+}
+
+// The connection that has to carry a keepalive now; with the lock held.
+Conn* Peer::keepalive_due(Instant now) {
+    const Duration silence = ni_.tunables().seconds(Tunable::keepalive);
+    if (silence == Duration{} || conns_.empty() || now - keepalive_sent_ < keepalive_gap)
+        return nullptr;
+    for (Conn& conn : conns_)
+        if (now - conn.last_rx() < silence) return nullptr;
+    Conn* const conn = choose_for_noop();
+    if (conn == nullptr || !conn->nothing_queued()) return nullptr;
+    conn->push_keepalive();
+    keepalive_sent_ = now;
+    return conn;
+}
+
+// Moves the messages that have waited too long for a connection; with the lock held.
+void Peer::take_overdue(Instant now, List<Msg>& overdue) {
+    const i64 before = (now - ni_.timeout()).time_since_epoch().count();
+    List<Msg> waiting;
+    waiting.splice_back(pending_);
+    while (Msg* const msg = waiting.pop_front()) {
+        const bool late = static_cast<i64>(msg->scratch[0]) < before || msg->deadline <= now;
+        (late ? overdue : pending_).push_back(*msg);
+    }
+}
+
+void Peer::tick(Instant now) {
+    Doomed doomed;
+    Ref<Conn> keepalive;
+    ConnType open = ConnType::none;
+    int error = 0;
+    {
+        const std::lock_guard guard(lock_);
+        if (outgoing_ != nullptr) doomed.outgoing = Ref<Outgoing>::of(*outgoing_);
+        take_overdue(now, doomed.pending);
+        error = timed_out(now);
+        if (error != 0)
+            take_conns(doomed);
+        else if (Conn* const conn = keepalive_due(now))
+            keepalive = Ref<Conn>::of(*conn);
+        if (!pending_.empty() && may_dial(now)) open = next_type();
+        if (open != ConnType::none) dialing_ = true;
+    }
+    if (doomed.outgoing) doomed.outgoing->tick(now);
+    if (keepalive) keepalive->wake_tx();
+    fail_pending(doomed, -ETIMEDOUT);
+    if (error != 0) {
+        ni_.count(Count::timeouts);
+        ni_.note("peer " + to_text(id_) + ": no progress, connections closed");
+        fail_conns(doomed, error);
+    }
+    if (open != ConnType::none) dial(open);
+}
+
+bool Peer::idle(Instant now) const {
+    return conns_.empty() && pending_.empty() && !dialing_ && (guest() || now >= next_attempt_);
+}
+
+// Not inlined: GCC 12 would guess it at every Ref<>::reset() and warn of a wrong delete there.
+[[gnu::noinline]] void Peer::last_ref() { delete this; }
+
+void Peer::describe(ctl::Value& peers, ctl::Value& connections) {
+    const Instant now = ni_.sched().now();
+    ctl::Value out = ctl::Value::map();
+    out.set("nid", to_text(id_.nid));
+    out.set("pid", id_.pid);
+    const std::lock_guard guard(lock_);
+    out.set("guest", guest());
+    out.set("connections", static_cast<u64>(conns_.size()));
+    out.set("waiting_messages", static_cast<u64>(pending_.size()));
+    out.set("connecting", dialing_);
+    const Duration wait = next_attempt_ > now ? next_attempt_ - now : Duration{};
+    out.set("retry_in_ms", std::chrono::duration_cast<std::chrono::milliseconds>(wait).count());
+    peers.push(std::move(out));
+    for (Conn& conn : conns_) {
+        ctl::Value one = ctl::Value::map();
+        one.set("peer", to_text(id_));
+        conn.describe(one);
+        connections.push(std::move(one));
+    }
+}
+
+}  // namespace ulnet::sock

@@ -1,0 +1,201 @@
+// The transmit half of a connection: gathers many frames into one write. Runs in the connection's
+// transmit strand. Frames being sent stand in a window of slots that hold their encoded headers;
+// payload goes out from the message's own memory.
+#include <algorithm>
+
+#include "lnds/sock/conn.h"
+#include "lnds/sock/ni.h"
+#include "lnds/sock/peer.h"
+
+namespace ulnet::sock {
+namespace {
+
+// How Msg::scratch is used between push() and finished().
+constexpr unsigned scratch_queued_at = 0;
+
+}  // namespace
+
+void Conn::push(Msg& msg, u64 bytes) {
+    msg.scratch[scratch_queued_at] =
+        static_cast<u64>(ni_.sched().now().time_since_epoch().count());
+    count_queued(bytes);
+    queue_.push_back(msg);
+}
+
+void Conn::count_queued(u64 bytes) {
+    // A connection that had nothing to send has made all the progress it could.
+    if (queued_bytes_.load(relaxed) == 0)
+        tx_progress_.store(ni_.sched().now().time_since_epoch().count(), relaxed);
+    queued_bytes_.fetch_add(bytes, std::memory_order_release);
+}
+
+Instant Conn::oldest_queued() {
+    if (queue_.empty()) return instant_never;
+    return Instant(Duration(static_cast<i64>(queue_.front().scratch[scratch_queued_at])));
+}
+
+bool Conn::tx_step(Budget& budget) {
+    if (tx_over_) return false;
+    bool retried = false;
+    do {
+        if (error_.load(std::memory_order_acquire) != 0) {
+            tx_end();
+            return false;
+        }
+        if (!fill_window()) return false;
+        std::array<iovec, tx_iov_max> from;
+        u64 total = 0;
+        const unsigned count = gather(from, total);
+        const i64 sent = stream_->writev(std::span(from).first(count));
+        if (sent == -EAGAIN) {
+            // Ask to be told, then look once more: room may have come in between.
+            if (retried) return false;
+            retried = true;
+            want_write_.store(true);
+            continue;
+        }
+        if (sent < 0) {
+            broken(static_cast<int>(sent));
+            return false;
+        }
+        advance(static_cast<u64>(sent), budget);
+        retried = static_cast<u64>(sent) < total;
+        want_write_.store(retried);
+    } while (budget.left());
+    return true;
+}
+
+Conn::Slot& Conn::next_slot() {
+    Slot& slot = window_[(window_begin_ + window_count_) % window_max];
+    ++window_count_;
+    return slot;
+}
+
+void Conn::add_noop(u64 cookie0, u64 cookie1) {
+    Slot& slot = next_slot();
+    const Frame frame{{static_cast<u32>(FrameType::noop), 0, cookie0, cookie1}, false, {}};
+    slot.msg = nullptr;
+    slot.header_bytes = encode_frame({}, frame, slot.header);
+    slot.payload_bytes = 0;
+    count_queued(slot.header_bytes);
+}
+
+void Conn::add_msg(Msg& msg) {
+    Slot& slot = next_slot();
+    const Frame frame{{static_cast<u32>(FrameType::lnet), 0, 0, 0}, true, msg.hdr};
+    slot.msg = &msg;
+    slot.header_bytes = encode_frame({}, frame, slot.header);
+    slot.payload_bytes = msg.hdr.payload_length;
+}
+
+// Takes what is queued into the window: acknowledgements first. False: there is nothing to send.
+bool Conn::fill_window() {
+    bool keepalive = false;
+    Msg* taken[window_max];
+    u32 count = 0;
+    {
+        const std::lock_guard guard(peer_.lock());
+        if (acks_sending_.empty()) std::swap(acks_, acks_sending_);
+        u32 room = window_max - window_count_;
+        const auto noops = static_cast<u32>(
+            std::min<std::size_t>(acks_sending_.size() + (keepalive_due_ ? 1 : 0), room));
+        room -= noops;
+        if (keepalive_due_ && noops > acks_sending_.size())
+            keepalive = std::exchange(keepalive_due_, false);
+        while (count < room && !queue_.empty()) taken[count++] = queue_.pop_front();
+    }
+    u32 acks = 0;
+    for (; acks < acks_sending_.size() && window_count_ < window_max; ++acks) {
+        const AckRun run = acks_sending_[acks];
+        add_noop(run.first == run.last ? 0 : run.first, run.last);
+        ni_.count(Count::zc_acks_sent, run.last - run.first + 1);
+    }
+    acks_sending_.erase(acks_sending_.begin(), acks_sending_.begin() + acks);
+    if (keepalive) {
+        add_noop(0, 1);
+        ni_.count(Count::keepalives_sent);
+    }
+    for (u32 i = 0; i < count; ++i) add_msg(*taken[i]);
+    return window_count_ > 0;
+}
+
+// The iovecs of what the window holds, at most write_bytes_max bytes.
+unsigned Conn::gather(std::array<iovec, tx_iov_max>& out, u64& total) {
+    unsigned used = 0;
+    u32 skip = sent_of_front_;
+    for (u32 i = 0; i < window_count_ && used < tx_iov_max && total < write_bytes_max; ++i) {
+        Slot& slot = window_[(window_begin_ + i) % window_max];
+        if (skip < slot.header_bytes) {
+            out[used++] = {slot.header.data() + skip, slot.header_bytes - skip};
+            total += slot.header_bytes - skip;
+            skip = 0;
+        } else {
+            skip -= slot.header_bytes;
+        }
+        u32 left = slot.payload_bytes - skip;
+        if (left > 0) {
+            const MemView& view = slot.msg->payload;
+            const unsigned pieces = view.gather(skip, std::span(out).subspan(used));
+            for (unsigned j = 0; j < pieces && left > 0 && total < write_bytes_max; ++j) {
+                iovec& piece = out[used++];
+                piece.iov_len = std::min<u64>({piece.iov_len, left, write_bytes_max - total});
+                left -= static_cast<u32>(piece.iov_len);
+                total += piece.iov_len;
+            }
+            if (left > 0) break;  // the rest goes next time
+        }
+        skip = 0;
+    }
+    return used;
+}
+
+// Accounts for bytes that the stream has taken and finishes the messages they complete.
+void Conn::advance(u64 moved, Budget& budget) {
+    tx_bytes_.store(tx_bytes_.load(relaxed) + moved, relaxed);
+    queued_bytes_.fetch_sub(moved, relaxed);
+    tx_progress_.store(ni_.sched().now().time_since_epoch().count(), relaxed);
+    budget.take(0, moved);
+    while (moved > 0) {
+        Slot& slot = window_[window_begin_];
+        const u64 part = std::min<u64>(moved, slot.bytes() - sent_of_front_);
+        sent_of_front_ += static_cast<u32>(part);
+        moved -= part;
+        if (sent_of_front_ < slot.bytes()) break;
+        sent_of_front_ = 0;
+        window_begin_ = (window_begin_ + 1) % window_max;
+        --window_count_;
+        Msg* const msg = std::exchange(slot.msg, nullptr);
+        if (msg == nullptr) continue;
+        tx_msgs_.store(tx_msgs_.load(relaxed) + 1, relaxed);
+        ni_.count(Count::tx_messages);
+        ni_.count(Count::tx_bytes, slot.payload_bytes);
+        budget.take(1, 0);
+        ni_.up().finished(*msg, ok_status, Health::ok);
+    }
+    i64 oldest = 0;
+    if (window_count_ > 0 && window_[window_begin_].msg != nullptr)
+        oldest = static_cast<i64>(window_[window_begin_].msg->scratch[scratch_queued_at]);
+    tx_oldest_.store(oldest, relaxed);
+}
+
+// The connection failed: so has all that was on it, sent in part or not at all.
+void Conn::tx_end() {
+    tx_over_ = true;
+    const int error = error_.load();
+    List<Msg> left;
+    for (; window_count_ > 0; --window_count_) {
+        if (Msg* const msg = std::exchange(window_[window_begin_].msg, nullptr))
+            left.push_back(*msg);
+        window_begin_ = (window_begin_ + 1) % window_max;
+    }
+    {
+        const std::lock_guard guard(peer_.lock());
+        left.splice_back(queue_);
+    }
+    queued_bytes_.store(0, relaxed);
+    while (Msg* const msg = left.pop_front())
+        ni_.up().finished(*msg, Status(error), health_of(error));
+    unref();
+}
+
+}  // namespace ulnet::sock
