@@ -186,6 +186,11 @@ u32 ThreadSched::this_slot() const {
     return worker != nullptr ? worker->slot : slots() - 1;
 }
 
+CptId ThreadSched::this_cpt() const {
+    const Worker* worker = impl_->self();
+    return worker != nullptr ? worker->cpt : 0;
+}
+
 std::vector<WorkerStats> ThreadSched::worker_stats() const {
     std::vector<WorkerStats> stats;
     const u64 total_ns = static_cast<u64>((monotonic_now() - impl_->started).count());

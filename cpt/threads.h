@@ -57,6 +57,7 @@ class ThreadSched final : public Sched {
     void remove_poller(CptId, Poller&, Task& done) override;
     u32 slots() const override;
     u32 this_slot() const override;
+    CptId this_cpt() const override;
 
     std::vector<WorkerStats> worker_stats() const;
     std::vector<CptStats> cpt_stats() const;
