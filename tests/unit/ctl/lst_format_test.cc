@@ -339,7 +339,7 @@ TEST(LstBench, LinesAndJson) {
     const Value reply = json(R"({"size":65536,"seconds":2.0,"bytes":4194304,"rpcs":64,"errors":1,)"
                              R"("latency_p50_ns":123456,"latency_p99_ns":1000000})");
     EXPECT_EQ(bench_line(options, "write", reply),
-              "10.0.0.1@tcp -> 10.0.0.2@tcp    64K        2.0         32      123.5     1000.0"
+              "10.0.0.1@tcp -> 10.0.0.2@tcp        64K        2.0         32      123.5     1000.0"
               "       1  write\n");
     EXPECT_TRUE(bench_line(options, "read", reply).starts_with("10.0.0.2@tcp -> 10.0.0.1@tcp "));
     const Value run = bench_json("write", reply);
