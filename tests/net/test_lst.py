@@ -98,6 +98,7 @@ def peer_killed_in_mid_batch():
     code, _, _ = a.lst("stop", "work", check=False)
     a.lst("end_session", check=False)
     b = lib.Daemon(B)
+    b.lnetctl("ping", A)  # a still backs off from dialling b; b dials at once
     session(a, "again", "--loop 20 --from a --to b brw write check=full size=1M")
     a.lst("run", "work")
     lib.wait_for(lambda: idle(a), "the batch of the new session")
