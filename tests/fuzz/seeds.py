@@ -84,4 +84,5 @@ def process_id():
 
 
 # Target -> its seeds. A target that is not listed starts from nothing.
-SEEDS = {f.__name__: f for f in (acceptor, hdr4, hdr16, nid, nidrange, ping, process_id)}
+TARGETS = (acceptor, frame, hdr4, hdr16, hello, nid, nidrange, ping, process_id)
+SEEDS = {f.__name__: f for f in TARGETS}
