@@ -99,5 +99,6 @@ def json_():
 
 
 # Target -> its seeds. A target that is not listed starts from nothing.
-SEEDS = {f.__name__: f for f in (acceptor, hdr4, hdr16, nid, nidrange, ping, process_id, yaml)}
+TARGETS = (acceptor, frame, hdr4, hdr16, hello, nid, nidrange, ping, process_id, yaml)
+SEEDS = {f.__name__: f for f in TARGETS}
 SEEDS["json"] = json_

@@ -1,5 +1,5 @@
-// A scripted peer connects to the driver, byte for byte: the acceptor, HELLO, frames, and everything
-// that a peer may do wrong.
+// A scripted peer connects to the driver, byte for byte: the acceptor, HELLO, frames, and
+// everything that a peer may do wrong.
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -13,7 +13,7 @@ namespace {
 using std::chrono::milliseconds;
 
 class Passive : public testing::Test {
-   protected:
+ protected:
     void make(Settings settings = {}) {
         node = std::make_unique<TestNode>(*sched, u8{2}, port, std::move(settings));
     }
@@ -34,8 +34,8 @@ class Passive : public testing::Test {
     void expect_alive() {
         RawConn conn = open(ConnType::control, 200);
         const u32 before = node->core.received_ok;
-        EXPECT_TRUE(conn.send(frame_of(put_frame(nid_at(200), node->nid(), 5, 4)) +
-                              payload_of(5, 4)));
+        EXPECT_TRUE(
+            conn.send(frame_of(put_frame(nid_at(200), node->nid(), 5, 4)) + payload_of(5, 4)));
         EXPECT_TRUE(node->core.wait([&] { return node->core.received_ok == before + 1; }));
         conn.close();
         EXPECT_TRUE(eventually([&] {
@@ -324,9 +324,8 @@ TEST_F(Passive, ManyHalfOpenConnectionsAreBounded) {
     make({{Tunable::accept_timeout, 3600}});
     std::vector<RawConn> many;
     for (int i = 0; i < 600; ++i) many.push_back(raw());
-    ASSERT_TRUE(eventually([&] {
-        return node->describe()["accept_dropped"].as_int() == 600 - 512;
-    }));
+    ASSERT_TRUE(
+        eventually([&] { return node->describe()["accept_dropped"].as_int() == 600 - 512; }));
     many.clear();
     expect_alive();
 }
@@ -546,8 +545,8 @@ TEST_F(Passive, PeerDiesInTheMiddleOfAMessage) {
     for (const bool reset : {false, true}) {
         RawConn conn = open(ConnType::bulk_out);
         const u32 before = node->core.received_failed;
-        Bytes part = frame_of(put_frame(nid_at(1), node->nid(), 7, 1u << 20)) +
-                     payload_of(7, 1u << 19);
+        Bytes part =
+            frame_of(put_frame(nid_at(1), node->nid(), 7, 1u << 20)) + payload_of(7, 1u << 19);
         ASSERT_TRUE(conn.send(part));
         ASSERT_TRUE(eventually([&] {
             const ctl::Value all = node->describe();
@@ -558,8 +557,7 @@ TEST_F(Passive, PeerDiesInTheMiddleOfAMessage) {
             conn.reset();
         else
             conn.close();
-        ASSERT_TRUE(
-            node->core.wait([&] { return node->core.received_failed == before + 1; }));
+        ASSERT_TRUE(node->core.wait([&] { return node->core.received_failed == before + 1; }));
         EXPECT_EQ(node->core.received.back()->status, Status(-ECONNRESET));
         ASSERT_TRUE(node->wait_connections(0));
     }
@@ -574,8 +572,8 @@ TEST_F(Passive, PeerDiesWhileTheCoreThinks) {
     });
     RawConn control = open(ConnType::control);
     RawConn bulk = open(ConnType::bulk_out);
-    ASSERT_TRUE(bulk.send(frame_of(put_frame(nid_at(1), node->nid(), 7, 5000)) +
-                          payload_of(7, 5000)));
+    ASSERT_TRUE(
+        bulk.send(frame_of(put_frame(nid_at(1), node->nid(), 7, 5000)) + payload_of(7, 5000)));
     ASSERT_TRUE(node->core.wait([&] { return node->core.parked.size() == 1; }));
     control.close();
     ASSERT_TRUE(node->wait_connections(0));
@@ -639,9 +637,8 @@ TEST_F(Passive, StuckPeersTimeOut) {
         msgs.push_back(put(node->nid(), nid_at(1), id, 1u << 20));
         node->send(*msgs.back());
     }
-    ASSERT_TRUE(node->core.wait([&] {
-        return node->core.sent_failed + node->core.sent_finished == msgs.size();
-    }));
+    ASSERT_TRUE(node->core.wait(
+        [&] { return node->core.sent_failed + node->core.sent_finished == msgs.size(); }));
     EXPECT_GT(node->core.sent_failed, 0u);
     EXPECT_EQ(msgs.back()->status, Status(-ETIMEDOUT));
     EXPECT_EQ(msgs.back()->health, Health::network_timeout);
@@ -678,7 +675,8 @@ TEST_F(Passive, KeepaliveAfterSilence) {
 TEST_F(Passive, DescribesItsConnections) {
     make();
     RawConn conn = open(ConnType::bulk_out);
-    ASSERT_TRUE(conn.send(frame_of(put_frame(nid_at(1), node->nid(), 7, 500)) + payload_of(7, 500)));
+    ASSERT_TRUE(
+        conn.send(frame_of(put_frame(nid_at(1), node->nid(), 7, 500)) + payload_of(7, 500)));
     ASSERT_TRUE(node->core.wait([&] { return node->core.received_ok == 1; }));
     const ctl::Value all = node->describe();
     EXPECT_FALSE(all["guest"].as_bool(true));
