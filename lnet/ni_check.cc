@@ -73,7 +73,7 @@ Error check_ni_config(const NiConfig& config, std::span<Lnd* const> lnds, CptId 
         return refuse(-EINVAL, "net: there is no driver for '" + to_text(config.net) +
                                    "', only for: " + (names.empty() ? "none" : names));
     }
-    if (config.nid.any() || config.nid.net() != config.net)
+    if (config.nid.any() || !config.nid.valid() || config.nid.net() != config.net)
         return refuse(-EINVAL, "nid: '" + to_text(config.nid) + "' is not on net '" +
                                    to_text(config.net) + "', the NID must be");
     Error error = check_cpts(config, cpts);

@@ -102,6 +102,10 @@ Error NodeImpl::add_ni(const NiConfig& config) {
         return {Status(-EEXIST), "net: '" + to_text(config.nid) + "' is configured already"};
     if (std::any_of(closing_nis.begin(), closing_nis.end(), same))
         return {Status(-EBUSY), "net: '" + to_text(config.nid) + "' is still being removed"};
+    if (nis.size() + closing_nis.size() >= nis_max)
+        return {Status(-ENOSPC), "net: '" + to_text(config.nid) + "' would be interface number " +
+                                     std::to_string(nis.size() + 1) + ", at most " +
+                                     std::to_string(nis_max) + " are allowed"};
     Lnd& driver = *find_driver(lnds, config.net.type());
     std::string why;
     Result<std::unique_ptr<Ni>> ni = open_ni(config, driver, why);

@@ -32,6 +32,7 @@ Status Ni::check(const Hdr& hdr, RdmaGet rdma, bool& drop) const {
     default:
         return protocol_error;
     }
+    drop = hdr.src_nid.any();  // nobody to match with or to answer
     if (hdr.dest_nid == config.nid) return ok_status;
     const Pin pin(node.topology);
     const bool mine = pin->find(hdr.dest_nid) != nullptr;

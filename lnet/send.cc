@@ -85,6 +85,8 @@ Health health_of(Status status) {
     return status.code() == -ETIMEDOUT ? Health::network_timeout : Health::ok;
 }
 
+bool addressable(const Nid& nid) { return !nid.any() && nid.valid(); }
+
 u32 length_of(const Hdr& hdr) {
     return hdr.type == MsgType::get ? hdr.sink_length : hdr.payload_length;
 }
@@ -107,7 +109,7 @@ void set_send_event(CoreMsg& msg, u32 length, void* user) {
 }  // namespace
 
 Status NodeImpl::put(u64 md_cookie, const PutArgs& args) {
-    if (args.portal >= portals_max || args.to.nid.any()) return Status(-EINVAL);
+    if (args.portal >= portals_max || !addressable(args.to.nid)) return Status(-EINVAL);
     const Pin pin(topology);
     if (pin->closing) return Status(-ESHUTDOWN);
     CoreMsg* const msg = new_msg(Cookie::cpt(md_cookie) % cpts());
@@ -125,7 +127,7 @@ Status NodeImpl::put(u64 md_cookie, const PutArgs& args) {
 }
 
 Status NodeImpl::get(u64 md_cookie, const GetArgs& args) {
-    if (args.portal >= portals_max || args.to.nid.any()) return Status(-EINVAL);
+    if (args.portal >= portals_max || !addressable(args.to.nid)) return Status(-EINVAL);
     const Pin pin(topology);
     if (pin->closing) return Status(-ESHUTDOWN);
     CoreMsg* const msg = new_msg(Cookie::cpt(md_cookie) % cpts());

@@ -83,7 +83,8 @@ def flipped_byte_is_a_data_error():
 
 
 def peer_killed_in_mid_batch():
-    a, b = lib.Daemon(A), lib.Daemon(B)
+    # An RPC whose request was sent waits for its answer until the RPC time-out: a short one here.
+    a, b = lib.Daemon(A, extra=("--rpc-timeout", "8")), lib.Daemon(B)
     session(a, "doomed", "--concurrency 8 --from a --to b brw write check=full size=1M",
             "--concurrency 8 --from a --to b brw read check=full size=1M",
             "--concurrency 8 --from a --to b ping")
