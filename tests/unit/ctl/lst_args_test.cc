@@ -54,7 +54,7 @@ TEST(LstArgs, Commands) {
         {"stat --count 1 --delay 1 g", R"({"names":["g"],"timeout":5})"},
         {"show_error --session g", R"({"names":["g"]})"},
         {"add_batch b", R"({"name":"b"})"},
-        {"run", R"({"timeout":30,"name":"batch"})"},
+        {"run", R"({"name":"batch"})"},
         {"stop --force b", R"({"force":true,"name":"b"})"},
         {"list_batch", "{}"},
         {"list_batch --test 2 b", R"({"name":"b","test":2})"},
