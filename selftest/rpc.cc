@@ -45,7 +45,7 @@ void ClientRpc::attach(Part& part, u64 bits, const MdSpec& spec) {
     if (me.ok()) {
         Result<Md> md = context_.node.attach(*me, spec);
         if (md.ok()) {
-            part.slot.keep(context_.node, turn, std::move(*me), std::move(*md));
+            part.slot.keep(context_.node, turn, std::move(*md));
             if (failed()) part.slot.unlink(context_.node);
             return;
         }
@@ -101,7 +101,7 @@ void ClientRpc::send_request() {
                                                 .portal = portal_of(args_.service),
                                                 .match_bits = static_cast<u64>(args_.service)});
     if (!sent.ok()) fail(sent);
-    request_part_.slot.keep(context_.node, turn, Me{}, std::move(*md));
+    request_part_.slot.keep(context_.node, turn, std::move(*md));
     if (failed()) request_part_.slot.unlink(context_.node);
 }
 

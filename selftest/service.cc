@@ -62,7 +62,7 @@ bool ServerRpc::attach_buffer(u64 turn) {
                                       .handler = on_request,
                                       .user = this});
     if (!md.ok()) return false;
-    slot_.keep(node, turn, std::move(*me), std::move(*md));
+    slot_.keep(node, turn, std::move(*md));
     return true;
 }
 
@@ -119,7 +119,7 @@ void ServerRpc::operate(u64 match_bits, const MdSpec& spec, bool put) {
                 : node.get(*md, {.to = to, .portal = portal_reply, .match_bits = match_bits,
                                  .from = from});
         if (status.ok())
-            slot_.keep(node, turn, Me{}, std::move(*md));
+            slot_.keep(node, turn, std::move(*md));
         else
             node.unlink(std::move(*md));
         if (context_.closing()) slot_.unlink(node);
