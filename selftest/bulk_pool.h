@@ -12,7 +12,7 @@
 namespace ulnet::lst {
 
 class BulkPool {
-   public:
+ public:
     // Whoever waits for a buffer: `task` is posted to `cpt` once `buffer` is set.
     struct Waiter : ListHook<Waiter> {
         Task* task = nullptr;
@@ -30,11 +30,11 @@ class BulkPool {
     void trim();
     u64 bytes() const;
 
-   private:
+ private:
     struct Size {
         u32 bytes;
-        u64 count = 0;                  // made
-        std::vector<std::byte*> free;   // room for all that were made
+        u64 count = 0;                 // made
+        std::vector<std::byte*> free;  // room for all that were made
         List<Waiter> waiters;
     };
     Size& size_for(u32 bytes);

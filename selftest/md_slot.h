@@ -9,7 +9,7 @@
 namespace ulnet::lst {
 
 class MdSlot {
-   public:
+ public:
     // Before the MD is made; the result goes to keep() or fail().
     u64 begin();
     // The MD exists: keeps the handle for unlink(), unless it has ended meanwhile.
@@ -22,7 +22,7 @@ class MdSlot {
     void unlink(Node&);
     bool live() const;
 
-   private:
+ private:
     mutable std::mutex mutex_;  // guards the rest
     bool live_ = false;
     bool unlink_wanted_ = false;

@@ -7,17 +7,21 @@ namespace ulnet::lst {
 
 const char* to_text(NodeState state) {
     switch (state) {
-        case NodeState::active: return "Active";
-        case NodeState::busy: return "Busy";
-        case NodeState::down: return "Down";
-        case NodeState::unknown: break;
+    case NodeState::active:
+        return "Active";
+    case NodeState::busy:
+        return "Busy";
+    case NodeState::down:
+        return "Down";
+    case NodeState::unknown:
+        break;
     }
     return "Unknown";
 }
 
 // The RPC to one node; made when its turn comes, gone when it is done.
 class Transaction::Item final : public RpcOwner {
-   public:
+ public:
     Item(Transaction& of, u32 at)
         : index(at), rpc(of.context_, *this, of.context_.next_cpt()), transaction_(of) {}
     void rpc_done(ClientRpc&) override {
@@ -28,28 +32,31 @@ class Transaction::Item final : public RpcOwner {
     std::vector<std::byte> list;
     Mem list_mem;
 
-   private:
+ private:
     Transaction& transaction_;
 };
 
-Transaction::Transaction(Context& context, const Spec& spec,
-                         const std::vector<ConsoleNode*>& nodes, Fill fill, Done done)
+Transaction::Transaction(Context& context, const Spec& spec, const std::vector<ConsoleNode*>& nodes,
+                         Fill fill, Done done)
     : context_(context), spec_(spec), fill_(std::move(fill)), done_(std::move(done)),
       results_(nodes.size()), items_(nodes.size()) {
     for (std::size_t i = 0; i < nodes.size(); ++i) results_[i].node = nodes[i];
 }
 
-Transaction::~Transaction() { CHECK(in_flight_ == 0); }
+Transaction::~Transaction() {
+    CHECK(in_flight_ == 0);
+}
 
 void Transaction::start() {
     const u32 limit = std::clamp(spec_.limit_s, transaction_limit_min_s, transaction_limit_max_s);
     deadline_ = context_.sched.now() + std::chrono::seconds(limit);
     start_more();
     // Without a node, or without time for one, nothing will call back.
-    if (in_flight_ == 0) context_.control([this] {
-        const Done done = std::move(done_);
-        done();
-    });
+    if (in_flight_ == 0)
+        context_.control([this] {
+            const Done done = std::move(done_);
+            done();
+        });
 }
 
 void Transaction::start_more() {
@@ -105,7 +112,7 @@ void Transaction::judge(NodeResult& result, const Item& item) {
         result.message = item.rpc.reply();
         result.framework = body.status;
         node.contacted = context_.sched.now();
-        node.state = body.sid == spec_.sid      ? NodeState::active
+        node.state = body.sid == spec_.sid     ? NodeState::active
                      : body.sid == sid_invalid ? NodeState::unknown
                                                : NodeState::busy;
         return;

@@ -23,8 +23,15 @@ constexpr u32 features_known = feature_bulk_len;
 constexpr std::size_t name_bytes = 32;  // with the NUL at the end
 
 enum class Service : u32 {
-    debug = 0, make_session = 1, remove_session = 2, batch = 3, test = 4, stat = 5, join = 6,
-    brw = 11, ping = 12,
+    debug = 0,
+    make_session = 1,
+    remove_session = 2,
+    batch = 3,
+    test = 4,
+    stat = 5,
+    join = 6,
+    brw = 11,
+    ping = 12,
 };
 constexpr PortalId portal_of(Service service) {
     return static_cast<u32>(service) < 10 ? portal_framework : portal_test;
@@ -32,24 +39,42 @@ constexpr PortalId portal_of(Service service) {
 
 // Request types; the reply's is one more.
 enum class Type : u32 {
-    make_session = 0, remove_session = 2, batch = 4, stat = 6, test = 8, debug = 10, brw = 12,
-    ping = 14, join = 16,
+    make_session = 0,
+    remove_session = 2,
+    batch = 4,
+    stat = 6,
+    test = 8,
+    debug = 10,
+    brw = 12,
+    ping = 14,
+    join = 16,
 };
 constexpr Type request_type(Service service) {
     switch (service) {
-        case Service::debug: return Type::debug;
-        case Service::make_session: return Type::make_session;
-        case Service::remove_session: return Type::remove_session;
-        case Service::batch: return Type::batch;
-        case Service::test: return Type::test;
-        case Service::stat: return Type::stat;
-        case Service::join: return Type::join;
-        case Service::brw: return Type::brw;
-        case Service::ping: break;
+    case Service::debug:
+        return Type::debug;
+    case Service::make_session:
+        return Type::make_session;
+    case Service::remove_session:
+        return Type::remove_session;
+    case Service::batch:
+        return Type::batch;
+    case Service::test:
+        return Type::test;
+    case Service::stat:
+        return Type::stat;
+    case Service::join:
+        return Type::join;
+    case Service::brw:
+        return Type::brw;
+    case Service::ping:
+        break;
     }
     return Type::ping;
 }
-constexpr u32 reply_type(Type type) { return static_cast<u32>(type) + 1; }
+constexpr u32 reply_type(Type type) {
+    return static_cast<u32>(type) + 1;
+}
 
 struct Header {
     u32 magic = message_magic;
@@ -57,8 +82,7 @@ struct Header {
     u32 type = 0;
     u32 reserved1 = 0, reserved2 = 0;
     u32 features = 0;
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("magic", &Header::magic);
         f("version", &Header::version);
         f("type", &Header::type);
@@ -75,8 +99,7 @@ struct Sid {
     u64 nid = ~u64{0};
     i64 stamp = -1;
     bool any() const { return nid == ~u64{0}; }
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("nid", &Sid::nid);
         f("stamp", &Sid::stamp);
     }
@@ -94,8 +117,7 @@ struct MakeSessionRequest {
     Sid sid;
     u32 force = 0;
     NameBytes name{};
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("rpyid", &MakeSessionRequest::rpyid);
         f("sid", &MakeSessionRequest::sid);
         f("force", &MakeSessionRequest::force);
@@ -110,8 +132,7 @@ struct MakeSessionReply {  // also of JOIN
     Sid sid;
     u32 timeout_s = 0;
     NameBytes name{};
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("status", &MakeSessionReply::status);
         f("sid", &MakeSessionReply::sid);
         f("timeout", &MakeSessionReply::timeout_s);
@@ -124,8 +145,7 @@ static_assert(wire_size<MakeSessionReply>() == 56 && wire_offset<MakeSessionRepl
 struct RemoveSessionRequest {
     u64 rpyid = 0;
     Sid sid;
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("rpyid", &RemoveSessionRequest::rpyid);
         f("sid", &RemoveSessionRequest::sid);
     }
@@ -137,8 +157,7 @@ static_assert(wire_size<RemoveSessionRequest>() == 24);
 struct SidReply {
     u32 status = 0;
     Sid sid;
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("status", &SidReply::status);
         f("sid", &SidReply::sid);
     }
@@ -150,8 +169,7 @@ struct JoinRequest {
     u64 rpyid = 0;
     Sid sid;
     NameBytes group{};
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("rpyid", &JoinRequest::rpyid);
         f("sid", &JoinRequest::sid);
         f("group", &JoinRequest::group);
@@ -164,8 +182,7 @@ struct DebugRequest {
     u64 rpyid = 0;
     Sid sid;
     u32 flags = 0;
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("rpyid", &DebugRequest::rpyid);
         f("sid", &DebugRequest::sid);
         f("flags", &DebugRequest::flags);
@@ -180,8 +197,7 @@ struct DebugReply {
     u32 timeout_s = 0;
     u32 batches = 0;
     NameBytes name{};
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("status", &DebugReply::status);
         f("sid", &DebugReply::sid);
         f("timeout", &DebugReply::timeout_s);
@@ -200,8 +216,7 @@ struct BatchRequest {
     u32 opcode = 0;
     u32 test_index = 0;  // 0 = the whole batch
     u32 argument = 0;    // STOP: force; RUN: a time-out nobody uses
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("rpyid", &BatchRequest::rpyid);
         f("sid", &BatchRequest::sid);
         f("batch_id", &BatchRequest::batch_id);
@@ -218,8 +233,7 @@ struct BatchReply {
     Sid sid;
     u32 active = 0;
     u32 time = 0;
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("status", &BatchReply::status);
         f("sid", &BatchReply::sid);
         f("active", &BatchReply::active);
@@ -233,8 +247,7 @@ struct StatRequest {
     u64 rpyid = 0;
     Sid sid;
     u32 stat_type = 0;
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("rpyid", &StatRequest::rpyid);
         f("sid", &StatRequest::sid);
         f("stat_type", &StatRequest::stat_type);
@@ -245,8 +258,7 @@ static_assert(wire_size<StatRequest>() == 28);
 
 struct FrameworkCounters {
     u32 running_ms = 0, active_batches = 0, zombie_sessions = 0, brw_errors = 0, ping_errors = 0;
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("fw_running_ms", &FrameworkCounters::running_ms);
         f("fw_active_batches", &FrameworkCounters::active_batches);
         f("fw_zombies", &FrameworkCounters::zombie_sessions);
@@ -259,8 +271,7 @@ struct FrameworkCounters {
 struct RpcCounters {
     u32 errors = 0, sent = 0, rcvd = 0, dropped = 0, expired = 0;
     u64 bulk_get = 0, bulk_put = 0;  // bytes this node moved as the server of a bulk
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("rpc_errors", &RpcCounters::errors);
         f("rpc_sent", &RpcCounters::sent);
         f("rpc_rcvd", &RpcCounters::rcvd);
@@ -276,8 +287,7 @@ struct LnetCounters {
     u32 msgs_alloc = 0, msgs_max = 0, errors = 0, send_count = 0, recv_count = 0, route_count = 0,
         drop_count = 0;
     u64 send_length = 0, recv_length = 0, route_length = 0, drop_length = 0;
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("lnet_msgs_alloc", &LnetCounters::msgs_alloc);
         f("lnet_msgs_max", &LnetCounters::msgs_max);
         f("lnet_errors", &LnetCounters::errors);
@@ -299,8 +309,7 @@ struct StatReply {
     FrameworkCounters framework;
     RpcCounters rpc;
     LnetCounters lnet;
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("status", &StatReply::status);
         f("sid", &StatReply::sid);
         f("framework", &StatReply::framework);
@@ -324,8 +333,7 @@ struct TestRequest {
     u8 is_client = 0;
     u8 stop_on_error = 0;
     u32 destinations = 0;
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("rpyid", &TestRequest::rpyid);
         f("bulkid", &TestRequest::bulkid);
         f("sid", &TestRequest::sid);
@@ -343,8 +351,7 @@ static_assert(wire_size<TestRequest>() == 58 && wire_offset<TestRequest>("ndest"
 
 struct PingParams {
     u32 size = 0, flags = 0;
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("ping_size", &PingParams::size);
         f("ping_flags", &PingParams::flags);
     }
@@ -352,8 +359,7 @@ struct PingParams {
 };
 struct BrwParamsV0 {  // without BULK_LEN
     u32 opcode = 0, pages = 0, flags = 0;
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("brw_opc", &BrwParamsV0::opcode);
         f("brw_npages", &BrwParamsV0::pages);
         f("brw_flags", &BrwParamsV0::flags);
@@ -363,8 +369,7 @@ struct BrwParamsV0 {  // without BULK_LEN
 struct BrwParamsV1 {
     u16 opcode = 0, flags = 0;
     u32 length = 0, offset = 0;
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("brw_opc", &BrwParamsV1::opcode);
         f("brw_flags", &BrwParamsV1::flags);
         f("brw_length", &BrwParamsV1::length);
@@ -380,8 +385,7 @@ struct PingRequest {
     u32 magic = ping_data_magic;
     u32 sequence = 0;
     u64 seconds = 0, nanoseconds = 0;
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("rpyid", &PingRequest::rpyid);
         f("ping_magic", &PingRequest::magic);
         f("sequence", &PingRequest::sequence);
@@ -396,8 +400,7 @@ struct PingReply {
     u32 status = 0;
     u32 magic = ping_data_magic;
     u32 sequence = 0;
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("status", &PingReply::status);
         f("ping_magic", &PingReply::magic);
         f("sequence", &PingReply::sequence);
@@ -413,8 +416,7 @@ struct BrwRequest {
     u32 rw = 0;
     u32 length = 0;
     u32 flags = 0;
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("rpyid", &BrwRequest::rpyid);
         f("bulkid", &BrwRequest::bulkid);
         f("rw", &BrwRequest::rw);
@@ -427,8 +429,7 @@ static_assert(wire_size<BrwRequest>() == 28);
 
 struct StatusReply {  // of BRW; every reply begins so
     u32 status = 0;
-    template <class F>
-    static constexpr void fields(F&& f) { f("status", &StatusReply::status); }
+    template <class F> static constexpr void fields(F&& f) { f("status", &StatusReply::status); }
     friend bool operator==(const StatusReply&, const StatusReply&) = default;
 };
 
@@ -436,8 +437,7 @@ struct StatusReply {  // of BRW; every reply begins so
 struct PackedId {
     u64 nid = 0;
     u32 pid = 0;
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("nid", &PackedId::nid);
         f("pid", &PackedId::pid);
     }
@@ -453,7 +453,8 @@ constexpr u32 destination_bytes(u32 count) {
                       : (count - 1) / ids_per_page * wire_page_bytes +
                             ((count - 1) % ids_per_page + 1) * 12;
 }
-bool encode_destination(std::span<std::byte> list, u32 index, const PackedId&, Order = native_order);
+bool encode_destination(std::span<std::byte> list, u32 index, const PackedId&,
+                        Order = native_order);
 // False when the entry's bytes lie beyond the list.
 bool decode_destination(std::span<const std::byte> list, u32 index, Order, PackedId& out);
 

@@ -20,7 +20,7 @@ enum class Fate : u8 { deliver, lose };
 
 // What the Nodes are connected by; outlives them.
 class LinkNet {
-   public:
+ public:
     // Sees each message before it is delivered, on a worker, one at a time; may change the payload.
     using Hook = std::function<Fate(const Hdr&, std::span<std::byte> payload)>;
     void set_hook(Hook hook);
@@ -28,7 +28,7 @@ class LinkNet {
     void cut(const Nid&, bool silent);
     void heal(const Nid&);
 
-   private:
+ private:
     friend class LinkNi;
     enum class Cut : u8 { no, silent, loud };
     Cut cut_of(const Nid& a, const Nid& b);
@@ -39,7 +39,7 @@ class LinkNet {
 };
 
 class LinkNi final : public LndNi {
-   public:
+ public:
     LinkNi(LinkNet&, const NiConfig&, LndUp&, Sched&);
     ~LinkNi() override;
     void send(Msg&) override;
@@ -50,7 +50,7 @@ class LinkNi final : public LndNi {
     Status tune(std::size_t, i64) override { return Status(-EINVAL); }
     void close(Task& done) override;
 
-   private:
+ private:
     // A message under way, with a copy of its bytes.
     struct Delivery final : Task {
         LinkNi* to = nullptr;
@@ -80,7 +80,7 @@ class LinkNi final : public LndNi {
 };
 
 class LinkLnd final : public Lnd {
-   public:
+ public:
     explicit LinkLnd(LinkNet& net) : net_(net) {}
     std::string_view name() const override { return "tcp"; }
     NetType net_type() const override { return NetType::tcp; }
@@ -91,7 +91,7 @@ class LinkLnd final : public Lnd {
         return std::unique_ptr<LndNi>(std::make_unique<LinkNi>(net_, config, up, sched));
     }
 
-   private:
+ private:
     LinkNet& net_;
 };
 

@@ -22,7 +22,7 @@ struct Pending::Shared {
 namespace {
 
 class TestCall final : public ctl::Call {
-   public:
+ public:
     TestCall(std::shared_ptr<Pending::Shared> shared, Value args)
         : shared_(std::move(shared)), args_(std::move(args)) {}
     ~TestCall() override {
@@ -43,7 +43,7 @@ class TestCall final : public ctl::Call {
     }
     bool alive() const override { return shared_->alive; }
 
-   private:
+ private:
     void end(Error error, Value value) {
         ended_ = true;
         const std::lock_guard lock(shared_->mutex);
@@ -91,7 +91,9 @@ std::size_t Pending::parts() const {
     return shared_->answer.parts.size();
 }
 
-void Pending::leave() { shared_->alive = false; }
+void Pending::leave() {
+    shared_->alive = false;
+}
 
 bool eventually(const std::function<bool()>& condition) {
     const auto deadline = std::chrono::steady_clock::now() + 30s;
@@ -102,12 +104,12 @@ bool eventually(const std::function<bool()>& condition) {
     return true;
 }
 
-Host::Host(Rig& rig, const Nid& nid, const SelftestOptions& options)
+Host::Host(Rig& rig, const Nid& nid, const SelftestOptions* options)
     : rig_(rig), nid_(nid), lo_(make_lo_lnd()), link_(rig.net) {
     Lnd* const lnds[] = {lo_.get(), &link_};
     run_on(*rig.sched_, 0, [&] {
         node_ = std::make_unique<Node>(*rig.sched_, lnds, rig.node_options);
-        selftest_ = std::make_unique<Selftest>(*node_, registry_, options);
+        if (options) selftest_ = std::make_unique<Selftest>(*node_, registry_, *options);
     });
     wait_done([&](Task& done) {
         node_->control([&] {
@@ -126,9 +128,7 @@ Host::Host(Rig& rig, const Nid& nid, const SelftestOptions& options)
 
 Host::~Host() {
     close_selftest();
-    wait_done([&](Task& done) {
-        run_on(*rig_.sched_, 0, [&] { node_->close(done); });
-    });
+    wait_done([&](Task& done) { run_on(*rig_.sched_, 0, [&] { node_->close(done); }); });
     run_on(*rig_.sched_, 0, [&] { node_.reset(); });
 }
 
@@ -148,7 +148,9 @@ Pending Host::start(std::string_view verb, Value args) {
     return Pending(std::move(shared));
 }
 
-Answer Host::call(std::string_view verb, Value args) { return start(verb, std::move(args)).wait(); }
+Answer Host::call(std::string_view verb, Value args) {
+    return start(verb, std::move(args)).wait();
+}
 
 Value Host::must(std::string_view verb, Value args) {
     Answer answer = call(verb, std::move(args));
@@ -158,8 +160,8 @@ Value Host::must(std::string_view verb, Value args) {
 
 Rig::Rig(u32 workers)
     : sched_(std::make_unique<ThreadSched>(
-          CptTable::single(1), ThreadSchedOptions{.workers_per_cpt = workers, .pin = false,
-                                                  .seed = 42})) {}
+          CptTable::single(1),
+          ThreadSchedOptions{.workers_per_cpt = workers, .pin = false, .seed = 42})) {}
 
 Rig::~Rig() {
     net.set_hook({});
@@ -167,7 +169,19 @@ Rig::~Rig() {
     sched_->stop();
 }
 
+Sched& Host::sched() {
+    return *rig_.sched_;
+}
+
 Host& Rig::add(u32 number, const SelftestOptions& options, const NodeOptions& node) {
+    return add_host(number, &options, node);
+}
+
+Host& Rig::add_bare(u32 number, const NodeOptions& node) {
+    return add_host(number, nullptr, node);
+}
+
+Host& Rig::add_host(u32 number, const SelftestOptions* options, const NodeOptions& node) {
     node_options = node;
     const Nid nid = Nid::ipv4(Net::of(NetType::tcp, 0), 0x0a000000 + number);
     hosts_.push_back(std::make_unique<Host>(*this, nid, options));

@@ -26,7 +26,7 @@ struct Answer {
 
 // A command under way.
 class Pending {
-   public:
+ public:
     struct Shared;
     explicit Pending(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
     Answer wait();
@@ -34,7 +34,7 @@ class Pending {
     std::size_t parts() const;
     void leave();  // the asker goes away
 
-   private:
+ private:
     std::shared_ptr<Shared> shared_;
 };
 
@@ -44,8 +44,9 @@ bool eventually(const std::function<bool()>& condition);
 class Rig;
 
 class Host {
-   public:
-    Host(Rig&, const Nid&, const SelftestOptions&);
+ public:
+    // Null options: a Node alone, without self test.
+    Host(Rig&, const Nid&, const SelftestOptions*);
     ~Host();
     const Nid& nid() const { return nid_; }
     std::string text() const { return to_text(nid_); }
@@ -55,8 +56,9 @@ class Host {
     // As call(), and it must succeed.
     Value must(std::string_view verb, Value args = Value::map());
     void close_selftest();
+    Sched& sched();
 
-   private:
+ private:
     Rig& rig_;
     const Nid nid_;
     std::unique_ptr<Lnd> lo_;
@@ -67,19 +69,23 @@ class Host {
 };
 
 class Rig {
-   public:
+ public:
     explicit Rig(u32 workers = 3);
     ~Rig();
+    // The NID is 10.0.0.0@tcp plus the number.
     Host& add(u32 number, const SelftestOptions& options = {}, const NodeOptions& node = {});
+    Host& add_bare(u32 number, const NodeOptions& node = {});
     Host& operator[](std::size_t index) { return *hosts_[index]; }
     // Ends the index-th host as a crash would: it is cut off first.
     void kill(std::size_t index);
 
     LinkNet net;
     NodeOptions node_options;
+    Sched& sched() { return *sched_; }
 
-   private:
+ private:
     friend class Host;
+    Host& add_host(u32 number, const SelftestOptions*, const NodeOptions&);
     std::unique_ptr<ThreadSched> sched_;
     std::vector<std::unique_ptr<Host>> hosts_;
 };
