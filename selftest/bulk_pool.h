@@ -32,7 +32,8 @@ class BulkPool {
 
  private:
     struct Size {
-        u32 bytes;
+        explicit Size(u32 each) : bytes(each) {}
+        const u32 bytes;
         u64 count = 0;                 // made
         std::vector<std::byte*> free;  // room for all that were made
         List<Waiter> waiters;
@@ -42,7 +43,7 @@ class BulkPool {
     Sched& sched_;
     const u64 bytes_max_;
     mutable std::mutex mutex_;  // guards the rest
-    Size sizes_[3]{{4096}, {65536}, {1u << 20}};
+    Size sizes_[3]{Size(4096), Size(65536), Size(1u << 20)};
     u64 bytes_ = 0;
 };
 

@@ -4,7 +4,8 @@
 
 #include <vector>
 
-#include "selftest/wire.h"
+#include "cpt/base/result.h"
+#include "cpt/base/types.h"
 
 namespace ulnet::lst {
 

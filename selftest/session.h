@@ -8,6 +8,7 @@
 
 #include "lnet/ctl/value.h"
 #include "selftest/test.h"
+#include "selftest/wire_session.h"
 
 namespace ulnet::lst {
 

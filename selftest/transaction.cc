@@ -31,6 +31,7 @@ class Transaction::Item final : public RpcOwner {
     ClientRpc rpc;
     std::vector<std::byte> list;
     Mem list_mem;
+    bool limited = false;  // the limit of the command comes before the RPC's own time-out
 
  private:
     Transaction& transaction_;
@@ -77,6 +78,7 @@ void Transaction::start_more() {
         fill_(index, header, rpyid, bulkid, item.rpc.request, item.list);
         item.list_mem = Mem(item.list.data(), static_cast<u32>(item.list.size()));
         const Duration own = context_.rpc_timeout();
+        item.limited = own == Duration{} || left < own;
         ++in_flight_;
         context_.hold();
         item.rpc.start({.to = {results_[index].node->nid, pid_lustre},
@@ -85,7 +87,7 @@ void Transaction::start_more() {
                         .bulk_mem = &item.list_mem,
                         .rpyid = rpyid,
                         .bulkid = bulkid,
-                        .timeout = own > Duration{} ? std::min(own, left) : left});
+                        .timeout = item.limited ? left : own});
     }
 }
 
@@ -117,7 +119,7 @@ void Transaction::judge(NodeResult& result, const Item& item) {
                                                : NodeState::busy;
         return;
     }
-    const bool limit = result.rpc.code() == -ETIMEDOUT &&
+    const bool limit = item.limited && result.rpc.code() == -ETIMEDOUT &&
                        std::max(spec_.limit_s, transaction_limit_min_s) < transaction_verdict_min_s;
     if (limit) result.rpc = Status(-EINTR);
     if (result.rpc.code() != -EINTR) node.state = NodeState::down;

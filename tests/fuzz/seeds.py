@@ -70,5 +70,13 @@ def process_id():
     yield from constructed("lnet_header", "lnet_process_id")
 
 
+def selftest():
+    yield from constructed("selftest", "srpc_")
+    for record in captured("lnet"):
+        if "srpc_type" in record:
+            yield bytes.fromhex(record["bytes"])[record["hdr"]:]
+
+
 # Target -> its seeds. A target that is not listed starts from nothing.
-SEEDS = {f.__name__: f for f in (acceptor, hdr4, hdr16, nid, nidrange, ping, process_id)}
+SEEDS = {f.__name__: f for f in (acceptor, hdr4, hdr16, nid, nidrange, ping, process_id,
+                                selftest)}

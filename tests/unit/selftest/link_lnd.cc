@@ -49,7 +49,7 @@ void LinkNi::send(Msg& msg) {
         const std::lock_guard lock(net_.mutex_);
         const auto peer = net_.nis_.find(msg.next_hop.nid);
         const LinkNet::Cut cut = net_.cut_of(nid_, msg.next_hop.nid);
-        if (peer == net_.nis_.end() || cut == LinkNet::Cut::loud) {
+        if (cut == LinkNet::Cut::loud || (cut == LinkNet::Cut::no && peer == net_.nis_.end())) {
             sent->status = Status(-EHOSTUNREACH);
         } else if (cut == LinkNet::Cut::no &&
                    (!net_.hook_ || net_.hook_(delivery->hdr, delivery->payload) == Fate::deliver)) {

@@ -7,7 +7,8 @@
 #include "cpt/threads.h"
 #include "lnet/ctl/registry.h"
 #include "selftest/selftest.h"
-#include "selftest/wire.h"
+#include "selftest/wire_session.h"
+#include "selftest/wire_test.h"
 #include "tests/unit/selftest/link_lnd.h"
 
 namespace ulnet::lst {

@@ -7,6 +7,7 @@
 
 #include "selftest/pattern.h"
 #include "selftest/placement.h"
+#include "selftest/wire_session.h"
 #include "tests/golden/golden.h"
 
 namespace ulnet::lst {
