@@ -98,7 +98,14 @@ def json_():
             yield json.dumps(record).encode()
 
 
+def selftest():
+    yield from constructed("selftest", "srpc_")
+    for record in captured("lnet"):
+        if "srpc_type" in record:
+            yield bytes.fromhex(record["bytes"])[record["hdr"]:]
+
+
 # Target -> its seeds. A target that is not listed starts from nothing.
-TARGETS = (acceptor, frame, hdr4, hdr16, hello, nid, nidrange, ping, process_id, yaml)
+TARGETS = (acceptor, frame, hdr4, hdr16, hello, nid, nidrange, ping, process_id, selftest, yaml)
 SEEDS = {f.__name__: f for f in TARGETS}
 SEEDS["json"] = json_
