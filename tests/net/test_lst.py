@@ -2,6 +2,7 @@
 """Two daemons on loopback: lst as users run it, and what goes wrong on the way."""
 import json
 import re
+import tempfile
 
 import lib
 
@@ -133,18 +134,19 @@ def bench_prints_both_ways():
 
 
 def bad_configuration_is_refused():
-    for text, words in (("net:\n    - net type: tcp\n      local NI(s):\n        - nid: 1.2.3.4@tcp\n",
-                         ("1.2.3.4",)),
+    ni = "net:\n    - net type: tcp\n      local NI(s):\n        - nid: "
+    for text, words in ((ni + "1.2.3.4@tcp\n", ("1.2.3.4",)),
+                        (ni + "127.0.0.1@tcp\n          lnd tunables:\n"
+                         "              conns_per_peer: 900\n", ("conns_per_peer", "900", "127")),
                         ("net:\n    - net tipe: tcp\n", ("net tipe", "2")),
                         ("net: [\n", ("line",))):
-        code, out, err = refused(text)
-        assert code != 0
+        code, _, err = refused(text)
+        assert code != 0, text
         for word in words:
             assert word in err, err
 
 
 def refused(text):
-    import tempfile
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
         file.write(text)
         file.flush()
