@@ -60,10 +60,18 @@ Status Ni::arrived(const Hdr& hdr, const ProcessId& from, RxToken token, RdmaGet
     } else {
         counters.add(ni_count(Happened::received, hdr.type));
         switch (hdr.type) {
-        case MsgType::put: take_put(arrival); break;
-        case MsgType::get: take_get(arrival); break;
-        case MsgType::reply: take_reply(arrival); break;
-        default: take_ack(arrival); break;
+        case MsgType::put:
+            take_put(arrival);
+            break;
+        case MsgType::get:
+            take_get(arrival);
+            break;
+        case MsgType::reply:
+            take_reply(arrival);
+            break;
+        default:
+            take_ack(arrival);
+            break;
         }
     }
     release(queue);
@@ -112,6 +120,11 @@ CoreMsg* Ni::receiver(const Arrival& arrival, Event::Kind kind) {
     return msg;
 }
 
+// LNet's own portal gets one kind of PUT: nothing else will ever have an MD there.
+static bool worth_waiting(const Hdr& put) {
+    return put.portal != portal_lnet || put.match_bits == match_bits_lnet;
+}
+
 void Ni::take_put(const Arrival& arrival) {
     const Hdr& hdr = arrival.hdr;
     Portal* const portal = hdr.portal < portals_max ? node.portal(hdr.portal) : nullptr;
@@ -122,14 +135,15 @@ void Ni::take_put(const Arrival& arrival) {
     msg->event.hdr_data = hdr.hdr_data;
     msg->event.rlength = hdr.payload_length;
     msg->event.offset = hdr.offset;
-    const bool queue_behind = portal->lazy() && portal->has_delayed();
+    const bool may_wait = portal->lazy() && worth_waiting(hdr);
+    const bool queue_behind = may_wait && portal->has_delayed();
     const Match found = queue_behind ? Match::none : portal->match(*msg);
     if (found == Match::taken) {
         msg->set_state(MsgState::receiving);
         arrival.lnd.receive(arrival.token, msg, msg->payload.len);
         return;
     }
-    if (found == Match::none && portal->lazy() && arrival.lnd.park(arrival.token).ok()) {
+    if (found == Match::none && may_wait && arrival.lnd.park(arrival.token).ok()) {
         msg->set_state(MsgState::wait_buffer);
         parked.fetch_add(1);
         if (portal->delay(*msg)) return;
@@ -257,8 +271,7 @@ void NodeImpl::finish_receive(CoreMsg& msg, Status status) {
     if (msg.by_rdma) msg.event.rlength = msg.event.mlength = msg.payload.len;
     if (status.ok()) {
         counters.add(Count::recv_count);
-        if (msg.event.kind != Event::Kind::ack)
-            counters.add(Count::recv_length, msg.event.mlength);
+        if (msg.event.kind != Event::Kind::ack) counters.add(Count::recv_length, msg.event.mlength);
     } else {
         counters.add(Count::errors);
     }
