@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "cpt/base/log.h"
 #include "lnet/credit.h"
 #include "lnet/hash_lists.h"
 #include "lnet/stats.h"
@@ -98,6 +99,7 @@ class Ni final : public LndUp {
  private:
     struct Arrival;
     Status check(const Hdr& hdr, RdmaGet rdma, bool& drop) const;
+    void complain(const Hdr&, const Nid& from);
     // Notes who sent it. False: the table of peers is full.
     bool heard(Arrival&);
     void count_drop(const Hdr&, const Nid& from);
@@ -109,6 +111,7 @@ class Ni final : public LndUp {
     CoreMsg* receiver(const Arrival&, Event::Kind);
 
     const bool loopback_;
+    LogLimit complaints_;
     std::atomic<bool> up_{true};
     std::atomic<bool> closing_{false};
     std::unique_ptr<LndNi> owned_;

@@ -45,7 +45,10 @@ NodeImpl::NodeImpl(Sched& its_sched, std::span<Lnd* const> its_lnds, const NodeO
         if (driver->net_type() != NetType::lo) continue;
         std::string why;
         Result<std::unique_ptr<Ni>> lo = open_ni(loopback_config(*driver), *driver, why);
-        if (!lo.ok()) continue;
+        if (!lo.ok()) {
+            log_line(LogLevel::error, "lnet: no loopback: " + why);
+            continue;
+        }
         auto next = std::make_unique<NetTopology>();
         next->nis.push_back(lo->get());
         nis.push_back(std::move(*lo));
@@ -114,6 +117,7 @@ Error NodeImpl::add_ni(const NiConfig& config) {
     publish(std::move(next));
     ping_target.rebuild();
     advance_closing();
+    log_line(LogLevel::info, "lnet: interface " + to_text(config.nid) + " added");
     return {};
 }
 
@@ -124,6 +128,7 @@ Error NodeImpl::del_ni(const Nid& nid, std::function<void()> done) {
         std::find_if(nis.begin(), nis.end(), [&](const auto& ni) { return ni->nid() == nid; });
     if (found == nis.end())
         return {Status(-ENOENT), "net: there is no interface '" + to_text(nid) + "'"};
+    log_line(LogLevel::info, "lnet: interface " + to_text(nid) + " is being removed");
     std::unique_ptr<NetTopology> next = topology_copy();
     std::erase(next->nis, found->get());
     publish(std::move(next));

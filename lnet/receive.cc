@@ -1,5 +1,6 @@
 // What comes in: the checks of every header, PUT, GET, REPLY and ACK, and the end of a reception.
 // Upcalls of drivers, on any worker, several at a time.
+#include <algorithm>
 #include <cerrno>
 
 #include "lnet/node_impl.h"
@@ -55,6 +56,7 @@ Status Ni::arrived(const Hdr& hdr, const ProcessId& from, RxToken token, RdmaGet
     const Status status = check(hdr, rdma, unwanted);
     if (!status.ok()) {
         node.counters.add(Count::errors);
+        complain(hdr, from.nid);
     } else if (unwanted || !heard(arrival)) {
         drop(arrival);
     } else {
@@ -76,6 +78,16 @@ Status Ni::arrived(const Hdr& hdr, const ProcessId& from, RxToken token, RdmaGet
     }
     release(queue);
     return status;
+}
+
+// A connection closes for this: at most a few lines while a peer keeps doing it.
+void Ni::complain(const Hdr& hdr, const Nid& from) {
+    if (!log_enabled(LogLevel::warn)) return;
+    complaints_.log(node.sched.now(), LogLevel::warn,
+                    "lnet: " + to_text(from) + " broke the protocol: type " +
+                        std::to_string(static_cast<u32>(hdr.type)) + ", payload " +
+                        std::to_string(hdr.payload_length) + ", from " + to_text(hdr.src_nid) +
+                        " to " + to_text(hdr.dest_nid) + " on " + to_text(config.nid));
 }
 
 bool Ni::heard(Arrival& arrival) {
