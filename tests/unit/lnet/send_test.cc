@@ -7,7 +7,7 @@ namespace ulnet::test {
 namespace {
 
 class SendTest : public NodeTest {
-   protected:
+ protected:
     Status put(Md& md, Ack ack, u32 to = 2, Nid from = {}) {
         Status status;
         run([&] {
