@@ -142,11 +142,12 @@ def gone_senders_of_parked_messages_hold_no_descriptors():
     # behind it. When its sender has gone it may wait for sock_timeout, not for ever.
     a = lib.Daemon(A, {"timeout": 2, "accept": "all"})
     before = len(os.listdir(f"/proc/{a.process.pid}/fd"))
-    put = golden_play.frame(golden_play.nid4("127.0.0.1"), golden_play.nid4("127.0.0.3"), 51, 6,
-                            b"\0" * 160)
     player = golden_play.Player("127.0.0.1", HELLO)
-    for _ in range(20):
-        player.connect("127.0.0.3", golden_play.CONTROL).sock.sendall(put)
+    for number in range(20):
+        peer = f"127.0.1.{number + 1}"
+        put = golden_play.frame(golden_play.nid4("127.0.0.1"), golden_play.nid4(peer), 51, 6,
+                                b"\0" * 160)
+        player.connect(peer, golden_play.CONTROL).sock.sendall(put)
         player.close()
         player.conns.clear()
     lib.wait_for(lambda: len(os.listdir(f"/proc/{a.process.pid}/fd")) <= before,
