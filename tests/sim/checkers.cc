@@ -125,10 +125,20 @@ void Checkers::initiator_event(OpRecord& op, const Event& event,
     ++ended_;
     world_.engine.trace(Trace::operation, op.id, static_cast<u64>(-op.status), op.moved_told);
     if (op.sends == 0 && op.status == 0) wrong(op, "it ended well without a SEND event");
-    if (!op.succeeded()) return;
-    ++succeeded_;
-    if (op.kind != OpKind::put && op.arrivals != 1)
-        wrong(op, "it succeeded, but arrived " + std::to_string(op.arrivals) + " times");
+    if (op.succeeded()) ++succeeded_;
+}
+
+// Both ends have told how much was moved.
+void Checkers::compare(const OpRecord& op) {
+    if (op.arrived_well && op.answered_well && op.moved_told != op.moved_there)
+        wrong(op, "the target moved " + std::to_string(op.moved_there) +
+                      " bytes, the initiator is told " + std::to_string(op.moved_told));
+}
+
+void Checkers::check_both_ends() {
+    for (const OpRecord& op : ops_)
+        if (op.kind != OpKind::put && op.succeeded() && op.arrivals != 1)
+            return wrong(op, "it succeeded, but arrived " + std::to_string(op.arrivals) + " times");
 }
 
 void Checkers::check_answer(OpRecord& op, const Event& event, std::span<const std::byte> payload,
@@ -139,9 +149,8 @@ void Checkers::check_answer(OpRecord& op, const Event& event, std::span<const st
     if (++op.answers > 1) return wrong(op, ack ? "two ACKs" : "two REPLYs");
     if (!event.status.ok()) return;
     op.moved_told = event.mlength;
-    if (event.mlength != op.moved_there)
-        return wrong(op, "the target moved " + std::to_string(op.moved_there) +
-                             " bytes, the initiator is told " + std::to_string(event.mlength));
+    op.answered_well = true;
+    compare(op);
     if (ack) return;
     CHECK(event.mlength <= payload.size());
     const std::size_t bad = check_pattern(payload.first(event.mlength), pattern, offset);
@@ -167,6 +176,8 @@ void Checkers::target_event(const Event& event, std::span<const std::byte> paylo
         return wrong(*op, std::to_string(event.mlength) + " bytes of it were taken, not " +
                               std::to_string(op->fits));
     op->moved_there = event.mlength;
+    op->arrived_well = true;
+    compare(*op);
     if (get_or_put == OpKind::get) return;
     const std::size_t bad = check_pattern(payload, op->id, 0);
     if (bad < payload.size()) wrong(*op, "byte " + std::to_string(bad) + " of it is wrong");

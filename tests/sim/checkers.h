@@ -33,6 +33,7 @@ struct OpRecord {
     bool never_began = false;  // an end of it had gone before
     u32 sends = 0, answers = 0, arrivals = 0;
     int status = 0;  // the first bad one
+    bool arrived_well = false, answered_well = false;
     u32 moved_there = 0, moved_told = 0;
     bool succeeded() const { return ended && status == 0 && (kind == OpKind::put || answers == 1); }
 };
@@ -86,6 +87,9 @@ class Checkers {
     // All operations that began at or after this one succeeded (but for those refused or
     // cancelled); each arrived exactly once.
     void check_success(u64 since_id);
+    // At rest: what succeeded at the initiator happened at the target. (While things move, either
+    // end may hear first.)
+    void check_both_ends();
 
     // Credits, messages and trackers of a node are what they were when it was idle. On its control
     // strand; `where` is for the sentence.
@@ -94,6 +98,7 @@ class Checkers {
    private:
     void check_answer(OpRecord&, const Event&, std::span<const std::byte> payload, u64 pattern,
                       u64 offset);
+    void compare(const OpRecord& op);
     void wrong(const OpRecord& op, const std::string& what);
 
     World& world_;

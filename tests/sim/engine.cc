@@ -2,6 +2,7 @@
 #include "tests/sim/engine.h"
 
 #include <algorithm>
+#include <array>
 
 #include "tests/sim/sim_sched.h"
 
@@ -143,6 +144,14 @@ u32 Engine::enter(SimSched& sched) {
 void Engine::leave(u32 index) { scheds_[index] = nullptr; }
 
 void Engine::trace(Trace kind, u64 a, u64 b, u64 c) {
+    if (print_ != nullptr && kind != Trace::task && kind != Trace::timer) {
+        static constexpr std::array names{"task",  "timer", "message", "bytes",     "connection",
+                                          "reset", "fault", "node",    "operation", "event"};
+        std::fprintf(print_, "%.9f %s %llu %llu %llu\n",
+                     std::chrono::duration<double>(now_.time_since_epoch()).count(),
+                     names[static_cast<std::size_t>(kind)], static_cast<unsigned long long>(a),
+                     static_cast<unsigned long long>(b), static_cast<unsigned long long>(c));
+    }
     u64 value = hash_ ^ static_cast<u64>(now_.time_since_epoch().count()) * 0x9e3779b97f4a7c15;
     value = mix(value + static_cast<u64>(kind) + a * 0xff51afd7ed558ccd);
     hash_ = mix(value + b * 0xc4ceb9fe1a85ec53 + c * 0x2545f4914f6cdd1d);

@@ -2,6 +2,7 @@
 // hash. Everything of a World goes through one Engine, on one thread.
 #pragma once
 
+#include <cstdio>
 #include <vector>
 
 #include "cpt/base/prng.h"
@@ -73,6 +74,8 @@ class Engine {
 
     void trace(Trace kind, u64 a, u64 b = 0, u64 c = 0);
     u64 hash() const { return hash_; }
+    // Writes what is traced to this file as text; null: not.
+    void print_to(std::FILE* file) { print_ = file; }
     u64 happened() const { return happened_; }
 
     // One stream of randomness a concern, so that a draw in one does not change the others.
@@ -103,6 +106,7 @@ class Engine {
     Instant next_timer_ = instant_never;  // no timer expires before
     bool next_timer_known_ = true;
     std::vector<SimSched*> scheds_;
+    std::FILE* print_ = nullptr;
     u64 hash_ = 0x9e3779b97f4a7c15;
     u64 happened_ = 0;
 };

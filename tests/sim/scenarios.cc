@@ -53,7 +53,7 @@ void draw_stream(Prng& prng, Plan& plan) {
     static constexpr std::array<Split, 4> splits{Split::whole, Split::random, Split::random,
                                                  Split::bytes};
     plan.streams.split = splits[prng.below(splits.size())];
-    plan.streams.tx_buffer = static_cast<u32>(between(prng, 512, 256 * 1024));
+    plan.streams.tx_buffer = static_cast<u32>(between(prng, 2048, 256 * 1024));
     plan.streams.rx_buffer = static_cast<u32>(between(prng, 512, 256 * 1024));
     plan.streams.partial_write_percent = chance(prng, 50) ? static_cast<u32>(prng.below(50)) : 0;
     plan.streams.spurious_percent = chance(prng, 50) ? 10 : 0;
@@ -156,6 +156,8 @@ class Course {
         round("with faults");
         chaos_.stop();
         if (world_.failed()) return;
+        world_.run_for(seconds(2));  // puts without an ACK are on their way
+        if (world_.failed()) return;
         if (plan_.loss()) {
             world_.model.params.loss_per_million = 0;
             world_.streams.params.accept_error_percent = 0;
@@ -196,11 +198,13 @@ class Course {
         if (world_.failed()) return;
         traffic_.begin_round();
         round("without faults");
+        world_.run_for(seconds(2));
         if (!world_.failed()) checkers_.check_success(traffic_.round_id());
     }
     // At rest nothing is in use; then everything closes.
     void rest() {
         world_.run_for(seconds(5));
+        if (!world_.failed()) checkers_.check_both_ends();
         for (std::size_t i = 0; i < world_.nodes() && !world_.failed(); ++i) {
             SimNode& node = world_.node(i);
             bool looked = false;
@@ -251,8 +255,9 @@ std::string to_text(const Plan& plan) {
            plan.chaos.text();
 }
 
-Outcome run(u64 seed, const Plan& plan) {
+Outcome run(u64 seed, const Plan& plan, std::FILE* trace) {
     auto world = std::make_unique<World>(seed);
+    world->engine.print_to(trace);
     world->model.params = plan.net;
     world->streams.params = plan.streams;
     auto course = std::make_unique<Course>(*world, plan);

@@ -40,6 +40,7 @@ const Scenario* find_scenario(std::string_view name);
 // The plan of a seed; `nodes` 0 = as drawn.
 Plan make_plan(const Scenario&, u64 seed, u32 nodes);
 std::string to_text(const Plan&);
-Outcome run(u64 seed, const Plan&);
+// `trace`: what happens is written there as text.
+Outcome run(u64 seed, const Plan&, std::FILE* trace = nullptr);
 
 }  // namespace ulnet::sim

@@ -20,7 +20,7 @@ struct Options {
     u64 seeds = 10, from = 1;
     std::string scenario = "swarm";
     u32 nodes = 0, jobs = 1;
-    bool twice = false, verbose = false, hashes = false;
+    bool trace = false, twice = false, verbose = false, hashes = false;
 };
 
 std::string replay_command(const Options& options, u64 seed) {
@@ -41,7 +41,7 @@ double cpu_seconds() {
 bool run_seed(const Options& options, u64 seed) {
     const Plan plan = make_plan(*find_scenario(options.scenario), seed, options.nodes);
     const double begin = cpu_seconds();
-    Outcome outcome = run(seed, plan);
+    Outcome outcome = run(seed, plan, options.trace ? stderr : nullptr);
     const double spent = cpu_seconds() - begin;
     if (outcome.failure.empty() && options.twice) {
         const Outcome again = run(seed, plan);
@@ -189,6 +189,7 @@ int main(int argc, char** argv) {
     app.add_option("--jobs", options.jobs, "processes")->check(CLI::Range(1, 256));
     app.add_flag("--twice", options.twice, "each seed twice, and the traces must be equal");
     app.add_flag("--verbose", options.verbose, "figures of each seed");
+    app.add_flag("--trace", options.trace, "what happens, as text on stderr");
     app.add_flag("--hashes", options.hashes, "prints each seed's trace hash");
     CLI11_PARSE(app, argc, argv);
     if (find_scenario(options.scenario) == nullptr) {

@@ -82,7 +82,9 @@ i64 StreamNet::write(Side& side, std::span<const iovec> from, Instant at) {
     const u64 used = side.written - side.acked;
     const u64 room = used < side.tx_buffer ? side.tx_buffer - used : 0;
     u64 count = std::min(asked, room);
-    if (count > 1 && chance(engine_.network, params.partial_write_percent))
+    // A kernel takes the first small writes whole, and drivers may rely on that.
+    static constexpr u64 greeting_bytes = 1024;
+    if (count > greeting_bytes && chance(engine_.network, params.partial_write_percent))
         count = between(engine_.network, 1, count);
     if (count < asked) {
         side.want_write = true;
@@ -179,7 +181,8 @@ void StreamNet::deliver(Side& side) {
     peer.last_heard = engine_.now();
     side.last_heard = engine_.now();
     bytes_arrived_ += side.arrived - before;
-    engine_.trace(Trace::bytes, side.local.address, side.remote.address, side.arrived);
+    engine_.trace(Trace::bytes, side.local.address, side.local.port, side.arrived);
+    if (fin) engine_.trace(Trace::connection, side.local.address, side.local.port, side.remote.port);
     if (fin) peer.fin_received = true;
     if (side.want_write && side.arrived > side.acked && !side.ack.scheduled())
         engine_.schedule(side.ack, engine_.now() + model_.latency());

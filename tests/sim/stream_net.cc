@@ -21,6 +21,7 @@ void Side::keepalive_event() { connection->net->probe(*this); }
 void Side::reset_event() {
     StreamNet& net = *connection->net;
     if (dead) return;
+    net.engine_.trace(Trace::reset, local.address, local.port, remote.port);
     net.fail(*this, ECONNRESET);
 }
 
@@ -270,6 +271,7 @@ void StreamNet::release(Side& side, Instant at) {
 
 void StreamNet::cut(Side& side, bool silently) {
     if (side.dead) return;
+    engine_.trace(Trace::reset, side.local.address, side.local.port, side.remote.port);
     if (!silently && !side.broken && side.state != Side::State::none)
         send_reset(side, engine_.now());
     side.dead = true;

@@ -39,7 +39,7 @@ struct Traffic::Op {
     // The initiator's side.
     std::vector<std::byte>* buffer = nullptr;
     Mem mem;
-    Md md;  // kept only to cancel it
+    Md md;
     // The target's side of a meeting.
     MdOptions options;
     u32 room = 0, threshold = 1;
@@ -446,9 +446,9 @@ void Traffic::launch(Op& op) {
                                        .ack = record.kind == OpKind::put_ack ? Ack::yes : Ack::no});
     }
     if (!status.ok()) return world_.fail("an operation was refused: " + std::string(status.text()));
-    if (!record.cancelled) return op.md.release();
     if (!op.handles) with_handles_.push_back(&op);
     op.handles = true;
+    if (!record.cancelled) return;
     engine_.schedule(op.cancel_event, at.life().sched.now() +
                                           between(engine_.workload, Duration{},
                                                   std::chrono::microseconds(200)));
@@ -476,7 +476,15 @@ void Traffic::op_event(Op& op, const Event& event) {
     checkers_.initiator_event(record, event, std::span(*op.buffer).first(record.bytes),
                               source_pattern(record.to),
                               meeting_get && !op.options.manage_remote ? 0 : op.offset);
-    if (event.unlinked && !world_.failed()) finish(op);
+    if (world_.failed()) return;
+    if (event.unlinked) {
+        op.md.release();
+        finish(op);
+        return;
+    }
+    // No answer will come: the MD is left to us.
+    if (event.kind == Event::Kind::send && !event.status.ok() && op.md)
+        world_.node(record.from).node().unlink(std::move(op.md));
 }
 
 void Traffic::meeting_event(Op& op, const Event& event) {
@@ -490,6 +498,7 @@ void Traffic::meeting_event(Op& op, const Event& event) {
     checkers_.md_event_over(op.target);
     if (!event.unlinked) return;
     op.target_over = true;
+    op.target_md.release();
     give_buffer(op.target_buffer);
 }
 
