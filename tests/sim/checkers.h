@@ -35,6 +35,7 @@ struct OpRecord {
     int status = 0;  // the first bad one
     bool arrived_well = false, answered_well = false;
     u32 moved_there = 0, moved_told = 0;
+    u64 sent_as = 0;  // the order in which drivers were given the messages
     bool succeeded() const { return ended && status == 0 && (kind == OpKind::put || answers == 1); }
 };
 
@@ -67,6 +68,10 @@ class Checkers {
     // The initiator sends it now; or nobody ever will.
     void start(OpRecord&);
     void never_began(OpRecord& op) { op.never_began = true; }
+    // A driver was given the PUT.
+    void sent(u64 id) {
+        if (OpRecord* op = find(id)) op->sent_as = ++sent_;
+    }
     // Events of the initiator's MD. `payload`: where a REPLY's bytes went; they are those of
     // `pattern` from `offset` on.
     void initiator_event(OpRecord&, const Event&, std::span<const std::byte> payload, u64 pattern,
@@ -104,7 +109,7 @@ class Checkers {
     World& world_;
     std::deque<OpRecord> ops_;  // by id, from 1
     std::size_t oldest_ = 0;    // all before have ended
-    u64 started_ = 0, ended_ = 0, succeeded_ = 0;
+    u64 started_ = 0, ended_ = 0, succeeded_ = 0, sent_ = 0;
 };
 
 }  // namespace ulnet::sim

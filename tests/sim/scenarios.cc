@@ -3,6 +3,8 @@
 
 #include <array>
 
+#include "tests/sim/tap.h"
+
 namespace ulnet::sim {
 
 using std::chrono::microseconds;
@@ -42,9 +44,7 @@ void draw_common(Prng& prng, Plan& plan) {
 void draw_message(Prng& prng, Plan& plan) {
     draw_common(prng, plan);
     plan.level = Level::message;
-    // One CPT: matching starts at the sender's CPT, its order holds within one table.
     plan.traffic.check_order = true;
-    plan.traffic.order_split_bytes = 0xffffffff;
 }
 
 void draw_stream(Prng& prng, Plan& plan) {
@@ -59,6 +59,9 @@ void draw_stream(Prng& prng, Plan& plan) {
     plan.streams.spurious_percent = chance(prng, 50) ? 10 : 0;
     plan.node.os.bytes_per_us = between(prng, 50, 8000);
     plan.node.tunables.push_back({"conns_per_peer", static_cast<i64>(between(prng, 1, 3))});
+    // One connection of a type: order holds among the messages that go by CONTROL.
+    plan.traffic.check_order = plan.node.tunables.back().second == 1;
+    plan.traffic.order_bytes_max = 900;
     if (plan.streams.split == Split::bytes) plan.traffic.operations = 200;
 }
 
@@ -180,6 +183,10 @@ class Course {
         world_.on_gone = [this](SimNode& node) { traffic_.node_gone(node); };
         NodeSpec spec = plan_.node;
         spec.level = plan_.level;
+        if (plan_.traffic.check_order)
+            spec.wrap = [this](std::unique_ptr<Lnd> inner) {
+                return make_tap(std::move(inner), order_tap_);
+            };
         for (u32 i = 0; i < plan_.nodes; ++i) world_.add_node(spec).start();
         if (!world_.run_until_ready(seconds(10))) world_.fail("the nodes do not come up");
     }
@@ -222,9 +229,19 @@ class Course {
         if (world_.streams.connections() > 0) world_.fail("connections are left in the network");
     }
 
+    struct OrderTap final : TapHooks {
+        explicit OrderTap(Checkers& its_checkers) : checkers(its_checkers) {}
+        bool send(Msg& msg) override {
+            if (msg.hdr.type == MsgType::put) checkers.sent(msg.hdr.match_bits);
+            return true;
+        }
+        Checkers& checkers;
+    };
+
     World& world_;
     const Plan plan_;
     Checkers checkers_;
+    OrderTap order_tap_{checkers_};
     Traffic traffic_;
     Chaos chaos_;
 };

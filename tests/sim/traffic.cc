@@ -34,7 +34,6 @@ struct Traffic::Op {
     u64 from_life = 0, to_life = 0;
     PortalId portal = 0;
     u32 offset = 0;       // asked for
-    u64 sequence = 0;
     bool meeting = false;
     // The initiator's side.
     std::vector<std::byte>* buffer = nullptr;
@@ -103,7 +102,7 @@ struct Traffic::Home {
     Mem source_mem{source.data(), source_bytes};
     Md source_md;
     MdRecord source_record;
-    bool gone = false;
+    bool gone = false, begun = false;
     Begin begin_task{*this};
 };
 
@@ -146,6 +145,8 @@ void Traffic::give_buffer(std::vector<std::byte>*& buffer) {
 
 void Traffic::node_up(SimNode& node) {
     homes_.push_back(std::make_unique<Home>(*this, node));
+    current_.resize(std::max<std::size_t>(current_.size(), node.index() + 1));
+    current_[node.index()] = homes_.back().get();
     node.life().sched.post(0, homes_.back()->begin_task);
 }
 
@@ -168,6 +169,12 @@ void Traffic::Home::begin() {
     Result<Md> md = at.attach(*me, spec);
     if (!md.ok()) return traffic.world_.fail("no MD for the source");
     source_md = std::move(*md);
+    begun = true;
+}
+
+bool Traffic::offers(u32 node) const {
+    return node < current_.size() && current_[node] != nullptr && current_[node]->begun &&
+           world_.node(node).ready();
 }
 
 void Traffic::source_event(const Event& event) {
@@ -233,10 +240,9 @@ void Traffic::rolling_event(Rolling& rolling, const Event& event) {
         checkers_.target_event(event, std::span(rolling.bytes).subspan(event.offset, event.mlength),
                                OpKind::put);
         if (const OpRecord* op = checkers_.find(event.match_bits);
-            op != nullptr && params_.check_order) {
-            const u32 large = op->bytes > params_.order_split_bytes ? 1 : 0;
-            rolling.order.add(event.offset, op->from * 2 + large, event.hdr_data);
-        }
+            op != nullptr && params_.check_order && op->from != op->to &&
+            op->bytes <= params_.order_bytes_max)
+            rolling.order.add(event.offset, op->from, op->sent_as);
     }
     checkers_.md_event_over(rolling.record);
     if (!event.unlinked) return;
@@ -249,6 +255,7 @@ void Traffic::node_gone(SimNode& node) {
     for (const auto& home : homes_) {
         if (&home->life != &node.life()) continue;
         home->gone = true;
+        home->begun = false;
         home->source_md.release();
         for (const auto& rolling : rolling_)
             if (rolling->life == &home->life) home->life.sched.cancel(rolling->later);
@@ -297,7 +304,7 @@ void Traffic::generate() {
     if (left_ > 0 && outstanding_ < params_.outstanding_max) {
         const u32 from = static_cast<u32>(prng.below(world_.nodes()));
         const u32 to = static_cast<u32>(prng.below(world_.nodes()));
-        if (world_.node(from).ready() && world_.node(to).ready()) {
+        if (offers(from) && offers(to)) {
             --left_;
             ++outstanding_;
             ops_.push_back(std::make_unique<Op>(*this));
@@ -433,7 +440,6 @@ void Traffic::launch(Op& op) {
     Result<Md> md = at.node().bind(spec);
     if (!md.ok()) return world_.fail("no MD to send from");
     op.md = std::move(*md);
-    op.sequence = ++next_sequence_;
     checkers_.start(record);
     const ProcessId to = world_.node(record.to).process();
     Status status;
@@ -442,7 +448,7 @@ void Traffic::launch(Op& op) {
                                        .offset = op.offset});
     } else {
         status = at.node().put(op.md, {.to = to, .portal = op.portal, .match_bits = record.id,
-                                       .offset = op.offset, .hdr_data = op.sequence,
+                                       .offset = op.offset, .hdr_data = ~record.id,
                                        .ack = record.kind == OpKind::put_ack ? Ack::yes : Ack::no});
     }
     if (!status.ok()) return world_.fail("an operation was refused: " + std::string(status.text()));

@@ -21,7 +21,7 @@ struct TrafficParams {
     u32 cancelled_percent = 0;
     u32 slow_post_percent = 0;     // receiving buffers posted late: messages wait on lazy portals
     bool check_order = false;      // the driver promises order between two nodes
-    u32 order_split_bytes = 0;     // messages over this size may pass smaller ones
+    u32 order_bytes_max = 0xffffffff;  // larger messages may pass each other
     Duration liveness = std::chrono::seconds(400);
 };
 
@@ -53,6 +53,7 @@ class Traffic {
     static constexpr u32 rolling_max = 4096;     // largest message there
     static constexpr u32 source_bytes = 1 << 20;
 
+    bool offers(u32 node) const;
     bool alive(u32 node, u64 life) const;
     void generate();
     void plan(Op&);
@@ -88,7 +89,7 @@ class Traffic {
     std::deque<Rolling*> rolling_free_;
     std::vector<std::unique_ptr<std::vector<std::byte>>> buffers_;
     std::array<std::vector<std::vector<std::byte>*>, 32> free_buffers_;
-    u64 next_sequence_ = 0;
+    std::vector<Home*> current_;  // by node
     EventOf<Traffic, &Traffic::generate> generate_{*this};
 };
 
