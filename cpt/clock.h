@@ -15,6 +15,8 @@ inline u64 clock_ns(clockid_t clock) {
 inline Instant monotonic_now() {
     return Instant(Duration(static_cast<i64>(clock_ns(CLOCK_MONOTONIC))));
 }
-inline u64 wall_clock_ns() { return clock_ns(CLOCK_REALTIME); }
+inline u64 wall_clock_ns() {
+    return clock_ns(CLOCK_REALTIME);
+}
 
 }  // namespace ulnet

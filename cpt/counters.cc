@@ -9,8 +9,8 @@ namespace ulnet {
 namespace {
 
 // 2^63 times 2^(0/4), 2^(1/4), 2^(2/4), 2^(3/4).
-constexpr std::array<u64, 4> quarters = {0x8000000000000000, 0x9837f0518db8a96f,
-                                         0xb504f333f9de6484, 0xd744fccad69d6af4};
+constexpr std::array<u64, 4> quarters = {0x8000000000000000, 0x9837f0518db8a96f, 0xb504f333f9de6484,
+                                         0xd744fccad69d6af4};
 
 u32 bucket_of(u64 value) {
     if (value == 0) return 0;

@@ -13,14 +13,13 @@ namespace ulnet {
 
 // A fixed set of counters, E being an enum with a last member `count_`. add() from any thread
 // (threads outside the Sched share one slot); read() sums a moment's values, which only grow.
-template <class E>
-class Counters {
+template <class E> class Counters {
     static constexpr std::size_t kinds = static_cast<std::size_t>(E::count_);
     struct alignas(64) Slot {
         std::array<std::atomic<u64>, kinds> values{};
     };
 
-   public:
+ public:
     explicit Counters(const Sched& sched)
         : sched_(sched), slots_(std::make_unique<Slot[]>(sched.slots())) {}
     void add(E kind, u64 amount = 1) {
@@ -34,12 +33,12 @@ class Counters {
     u64 read(E kind) const {
         u64 sum = 0;
         for (u32 slot = 0; slot < sched_.slots(); ++slot)
-            sum += slots_[slot].values[static_cast<std::size_t>(kind)].load(
-                std::memory_order_relaxed);
+            sum +=
+                slots_[slot].values[static_cast<std::size_t>(kind)].load(std::memory_order_relaxed);
         return sum;
     }
 
-   private:
+ private:
     const Sched& sched_;
     std::unique_ptr<Slot[]> slots_;
 };
@@ -47,7 +46,7 @@ class Counters {
 // Durations in buckets of a quarter power of two (error of a percentile at most 19 %), 1 ns to
 // hours. add() by one thread at a time; merge and percentile on a copy.
 class Histogram {
-   public:
+ public:
     static constexpr u32 buckets = 64 * 4;
     void add(Duration value);
     void merge(const Histogram& other);
@@ -58,7 +57,7 @@ class Histogram {
     Duration max() const { return max_; }
     Duration mean() const { return count_ ? sum_ / static_cast<i64>(count_) : Duration{}; }
 
-   private:
+ private:
     std::array<u64, buckets> entries_{};
     u64 count_ = 0;
     Duration sum_{};

@@ -14,12 +14,12 @@ using CpuList = std::vector<u32>;
 
 // A division in the making, and the words for the user when it fails.
 class Division {
-   public:
+ public:
     Division(const Topology& topology, u32 npartitions, std::string_view pattern, std::string& why)
         : topology_(topology), npartitions_(npartitions), pattern_(pattern), why_(why) {}
     Result<std::vector<CpuList>> make();
 
-   private:
+ private:
     Status refuse(int error, const std::string& rule) {
         why_ = "cpu_npartitions " + std::to_string(npartitions_) + ", cpu_pattern \"" +
                std::string(pattern_) + "\": " + rule;
@@ -101,8 +101,10 @@ Status Division::by_count(u32 count) {
         const std::size_t size = cpus / count + (number < cpus % count ? 1 : 0);
         CpuList part;
         while (part.size() < size) {
-            if (left[node].empty()) ++node;
-            else take_cores(left[node], topology_.cores, size - part.size(), part);
+            if (left[node].empty())
+                ++node;
+            else
+                take_cores(left[node], topology_.cores, size - part.size(), part);
         }
         parts_.push_back(std::move(part));
     }
@@ -121,8 +123,7 @@ Status Division::add_part(const CpuPattern& pattern, const CpuPattern::Part& par
                                   " lists the numbers are 0 to " +
                                   std::to_string(parts_.size() - 1));
     if (!parts_[part.number].empty()) return refuse(EPERM, name + " is given twice");
-    const u32 last =
-        pattern.nodes ? static_cast<u32>(topology_.nodes.size()) - 1 : cpu_last();
+    const u32 last = pattern.nodes ? static_cast<u32>(topology_.nodes.size()) - 1 : cpu_last();
     const Result<std::vector<u32>> numbers = parse_number_list(part.list, last);
     if (!numbers.ok())
         return refuse(ERANGE, name + ": not a list of numbers from 0 to " + std::to_string(last));
@@ -161,8 +162,8 @@ Status Division::by_parts(const CpuPattern& pattern) {
         return refuse(EINVAL, "CPU " + std::to_string(*twice) + " is in two partitions");
     const u32 expected = npartitions_ != 0 ? npartitions_ : pattern.nodes ? node_count() : lists;
     if (expected != lists)
-        warn("EINVAL", "taken as " + std::to_string(lists) + " partitions, not " +
-                           std::to_string(expected));
+        warn("EINVAL",
+             "taken as " + std::to_string(lists) + " partitions, not " + std::to_string(expected));
     return ok_status;
 }
 
@@ -201,8 +202,10 @@ Result<std::vector<CpuList>> Division::make() {
             status = by_parts(*pattern);
         } else {
             // Exclusion without N and without a number starts from all CPUs in one partition.
-            if (npartitions_ == 0 && pattern->nodes) by_node();
-            else status = by_count(npartitions_ != 0 ? npartitions_ : 1);
+            if (npartitions_ == 0 && pattern->nodes)
+                by_node();
+            else
+                status = by_count(npartitions_ != 0 ? npartitions_ : 1);
             if (status.ok() && pattern->exclude != CpuPattern::Exclude::nothing)
                 status = exclude(*pattern);
         }
@@ -220,8 +223,8 @@ u32 Topology::cpus() const {
     return static_cast<u32>(count);
 }
 
-Result<CptTable> CptTable::make(const Topology& topology, u32 npartitions,
-                                std::string_view pattern, std::string& why) {
+Result<CptTable> CptTable::make(const Topology& topology, u32 npartitions, std::string_view pattern,
+                                std::string& why) {
     why.clear();
     Result<std::vector<CpuList>> parts = Division(topology, npartitions, pattern, why).make();
     if (!parts.ok()) return parts.status();

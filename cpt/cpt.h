@@ -23,7 +23,7 @@ struct Topology {
 };
 
 class CptTable {
-   public:
+ public:
     struct Cpt {
         std::vector<u32> cpus;
         u32 node;  // NUMA node of the first CPU
@@ -40,7 +40,7 @@ class CptTable {
     // One line a partition: "0\t: 0 1 2 3\n".
     std::string text() const;
 
-   private:
+ private:
     std::vector<Cpt> cpts_;
 };
 

@@ -49,16 +49,20 @@ void CptWorkers::apply_changes(Worker& self) {
             const int fd = change.poller->wait_fd();
             pollers_.push_back({change.poller, fd});
             epoll_event event{.events = EPOLLIN, .data = {.ptr = change.poller}};
-            if (fd >= 0) CHECK(epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) == 0);
-            else busy_pollers_.fetch_add(1, std::memory_order_relaxed);
+            if (fd >= 0)
+                CHECK(epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) == 0);
+            else
+                busy_pollers_.fetch_add(1, std::memory_order_relaxed);
             continue;
         }
         const auto at = std::find_if(pollers_.begin(), pollers_.end(), [&](const auto& entry) {
             return entry.poller == change.poller;
         });
         CHECK(at != pollers_.end());
-        if (at->fd >= 0) epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, at->fd, nullptr);
-        else busy_pollers_.fetch_sub(1, std::memory_order_relaxed);
+        if (at->fd >= 0)
+            epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, at->fd, nullptr);
+        else
+            busy_pollers_.fetch_sub(1, std::memory_order_relaxed);
         pollers_.erase(at);
         post(*change.removed, &self);
     }
@@ -83,8 +87,12 @@ void CptWorkers::change_poller(const PollerChange& change) {
     kick_leader();
 }
 
-void CptWorkers::add_poller(Poller& poller) { change_poller({&poller, nullptr}); }
+void CptWorkers::add_poller(Poller& poller) {
+    change_poller({&poller, nullptr});
+}
 
-void CptWorkers::remove_poller(Poller& poller, Task& done) { change_poller({&poller, &done}); }
+void CptWorkers::remove_poller(Poller& poller, Task& done) {
+    change_poller({&poller, &done});
+}
 
 }  // namespace ulnet

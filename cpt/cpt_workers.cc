@@ -10,7 +10,9 @@ thread_local Worker* Worker::current = nullptr;
 
 namespace {
 
-i64 ns_of(Instant instant) { return instant.time_since_epoch().count(); }
+i64 ns_of(Instant instant) {
+    return instant.time_since_epoch().count();
+}
 
 }  // namespace
 

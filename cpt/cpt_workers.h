@@ -21,7 +21,7 @@ struct Drain {
 };
 
 class CptWorkers {
-   public:
+ public:
     static constexpr u32 batch_max = 8;         // tasks taken from the queue at once
     static constexpr u32 tasks_per_poll = 8;    // tasks a worker runs before it polls again
     static constexpr u32 timers_per_turn = 64;  // timers one worker fires in a turn
@@ -56,7 +56,7 @@ class CptWorkers {
     u64 queue_length() const { return queued_.load(std::memory_order_relaxed); }
     u64 queue_max() const { return queue_max_.load(std::memory_order_relaxed); }
 
-   private:
+ private:
     // Whom to wake once the lock is released.
     struct Wake {
         Worker* follower = nullptr;
@@ -114,7 +114,7 @@ class CptWorkers {
     // lock_ guards what follows. The atomics among it are written under it and read anywhere.
     alignas(64) mutable std::mutex lock_;
     List<Task> queue_;
-    std::atomic<u64> queued_{0};    // = queue_.size()
+    std::atomic<u64> queued_{0};  // = queue_.size()
     std::atomic<u64> queue_max_{0};
     List<Worker> followers_;        // asleep in their Park; the deputy is the last
     std::atomic<u32> sleeping_{0};  // followers, and the leader while asleep and not kicked
@@ -124,8 +124,8 @@ class CptWorkers {
     bool deputy_quiet_ = false;     // nobody is; the deputy sleeps without a clock
     bool leader_asleep_ = false;
     bool leader_watching_ = false;  // for want of a deputy the leader sleeps with a clock
-    bool kicked_ = false;  // the sleeping leader has been called
-    u64 leads_ = 0;        // how often a leader went to sleep
+    bool kicked_ = false;           // the sleeping leader has been called
+    u64 leads_ = 0;                 // how often a leader went to sleep
     bool exit_ = false;
     std::vector<PollerChange> changes_;
     std::atomic<bool> changes_pending_{false};

@@ -10,7 +10,7 @@
 namespace ulnet {
 
 class Gate {
-   public:
+ public:
     Gate() = default;
     ~Gate() { CHECK(inside() == 0); }
     Gate(const Gate&) = delete;
@@ -42,7 +42,7 @@ class Gate {
     bool closed() const { return (state_.load(std::memory_order_acquire) & closed_bit) != 0; }
     u64 inside() const { return state_.load(std::memory_order_acquire) / one; }
 
-   private:
+ private:
     static constexpr u64 closed_bit = 1;
     static constexpr u64 one = 2;
     std::atomic<u64> state_{0};  // twice the number inside, plus closed_bit

@@ -10,7 +10,7 @@ namespace {
 
 // The contiguous pieces of a view from `skip` bytes on, one at a time.
 class Pieces {
-   public:
+ public:
     Pieces(const MemView& view, u32 skip) {
         if (view.mem == nullptr || view.offset >= view.mem->size() || skip >= view.len) return;
         left_ = std::min(view.len, view.mem->size() - view.offset);
@@ -43,7 +43,7 @@ class Pieces {
     }
     u32 left() const { return left_; }
 
-   private:
+ private:
     std::span<const Frag> frags_;
     u32 at_ = 0;    // within the first of frags_
     u32 left_ = 0;  // bytes of the view

@@ -20,13 +20,13 @@ struct Frag {
 // every message on it. Immutable, so any thread may read it. Drivers that register memory attach
 // their registration lazily.
 class Mem {
-   public:
+ public:
     static constexpr u32 frags_max = 256;
     static constexpr u32 bytes_max = 1u << 30;
 
     Mem() = default;
-    Mem(std::byte* base, u32 len, CptId home = 0) : one_{base, len}, count_(len ? 1 : 0),
-                                                    bytes_(len), home_(home) {}
+    Mem(std::byte* base, u32 len, CptId home = 0)
+        : one_{base, len}, count_(len ? 1 : 0), bytes_(len), home_(home) {}
     // At most frags_max fragments, no empty one among them.
     explicit Mem(std::span<const Frag> frags, CptId home = 0)
         : many_(frags.begin(), frags.end()), count_(static_cast<u32>(frags.size())), home_(home) {
@@ -39,7 +39,7 @@ class Mem {
         return many_.empty() ? std::span<const Frag>(&one_, count_) : std::span<const Frag>(many_);
     }
 
-   private:
+ private:
     std::vector<Frag> many_;
     Frag one_{nullptr, 0};
     u32 count_ = 0;

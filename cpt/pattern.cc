@@ -89,8 +89,7 @@ Result<CpuPattern> parse_cpu_pattern(std::string_view text, std::string& why) {
         rest = trim(rest.substr(1));
         if (!take_brackets(rest, pattern.exclude_list))
             return refuse(why, text, "X and C need a list in brackets, like X[0,4]");
-        if (!rest.empty())
-            return refuse(why, text, "nothing may follow the list of X or C");
+        if (!rest.empty()) return refuse(why, text, "nothing may follow the list of X or C");
         return pattern;
     }
     while (!rest.empty()) {
@@ -100,8 +99,7 @@ Result<CpuPattern> parse_cpu_pattern(std::string_view text, std::string& why) {
             !parse_number(trim(rest.substr(0, bracket)), part.number))
             return refuse(why, text, "expected partition numbers with lists, like 0[0-3] 1[4-7]");
         rest.remove_prefix(bracket);
-        if (!take_brackets(rest, part.list))
-            return refuse(why, text, "a bracket is not closed");
+        if (!take_brackets(rest, part.list)) return refuse(why, text, "a bracket is not closed");
         pattern.parts.push_back(part);
     }
     return pattern;

@@ -12,7 +12,9 @@
 // Boost's stack reads the link of a node that another thread may just have taken and thrown away
 // again; the tagged compare-exchange that follows then fails and the value is not used.
 extern "C" const char* __tsan_default_suppressions();
-extern "C" const char* __tsan_default_suppressions() { return "race:boost::lockfree\n"; }
+extern "C" const char* __tsan_default_suppressions() {
+    return "race:boost::lockfree\n";
+}
 #endif
 
 namespace ulnet {
@@ -97,7 +99,9 @@ Buf::~Buf() {
     if (block_->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) block_->home->put_back(*block_);
 }
 
-u32 Buf::tail_room() const { return block_->home->buffer_bytes() - at_ - len_; }
+u32 Buf::tail_room() const {
+    return block_->home->buffer_bytes() - at_ - len_;
+}
 
 std::span<std::byte> Buf::prepend(u32 count) {
     CHECK(count <= at_);
@@ -117,14 +121,17 @@ void Buf::resize(u32 len) {
     len_ = len;
 }
 
-bool Buf::unique() const { return block_->refs.load(std::memory_order_acquire) == 1; }
+bool Buf::unique() const {
+    return block_->refs.load(std::memory_order_acquire) == 1;
+}
 
-CptId Buf::cpt() const { return block_->home->cpt(); }
+CptId Buf::cpt() const {
+    return block_->home->cpt();
+}
 
 SlabPool::SlabPool(const Sched& sched, std::size_t piece_bytes, std::size_t piece_align, u32 most)
-    : sched_(sched),
-      piece_bytes_(round_up(std::max(piece_bytes, sizeof(Piece)),
-                            std::max(piece_align, alignof(Piece)))),
+    : sched_(sched), piece_bytes_(round_up(std::max(piece_bytes, sizeof(Piece)),
+                                           std::max(piece_align, alignof(Piece)))),
       align_(std::max({piece_align, alignof(Piece), cache_line})), most_(most),
       cache_limit_(std::min(cache_max, most / (4 * sched.slots()))),
       caches_(std::make_unique<Cache[]>(sched.slots())) {}
@@ -206,8 +213,8 @@ SlabPool::Piece* SlabPool::take_shared_locked() {
 bool SlabPool::grow_locked() {
     const u32 count = std::min(slab_pieces, most_ - made_);
     if (count == 0) return false;
-    auto* slab = static_cast<std::byte*>(
-        ::operator new(piece_bytes_ * count, std::align_val_t(align_)));
+    auto* slab =
+        static_cast<std::byte*>(::operator new(piece_bytes_* count, std::align_val_t(align_)));
     slabs_.push_back(slab);
     made_ += count;
     for (u32 i = count; i-- > 0;) shared_ = new (slab + i * piece_bytes_) Piece{shared_};

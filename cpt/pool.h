@@ -28,7 +28,7 @@ struct BufBlock {
 // A counted reference to a block and a window of its bytes. A handle is used by one thread at a
 // time; handles of one block may be anywhere. The last one sends the block home to its pool.
 class Buf {
-   public:
+ public:
     Buf() = default;
     Buf(const Buf& other);
     Buf(Buf&& other) noexcept { swap(other); }
@@ -55,7 +55,7 @@ class Buf {
     // The CPT of the pool.
     CptId cpt() const;
 
-   private:
+ private:
     friend class BufPool;
     Buf(BufBlock* block, u32 at) : block_(block), at_(at) {}
     void swap(Buf& other) noexcept {
@@ -76,7 +76,7 @@ struct BufPoolOptions {
 
 // Fixed and touched in advance: built on a worker of its CPT, so that the memory is near it.
 class BufPool {
-   public:
+ public:
     // ENOMEM when the memory cannot be had.
     static Result<std::unique_ptr<BufPool>> make(CptId cpt, const BufPoolOptions&);
     // All buffers must be back.
@@ -93,7 +93,7 @@ class BufPool {
     u32 buffer_bytes() const { return options_.head_room + options_.bytes; }
     CptId cpt() const { return cpt_; }
 
-   private:
+ private:
     friend class Buf;
     struct FreeList;
     BufPool(CptId cpt, const BufPoolOptions&, std::byte* memory, std::size_t memory_bytes);
@@ -112,7 +112,7 @@ class BufPool {
 // The untyped part of ObjectPool: pieces of one size from slabs, with a cache for each worker, so
 // that most calls touch nothing shared.
 class SlabPool {
-   public:
+ public:
     static constexpr u32 cache_max = 64;  // free pieces a worker keeps
     static constexpr u32 slab_pieces = 64;
 
@@ -127,7 +127,7 @@ class SlabPool {
     // Pieces in use: exact when nobody takes or gives.
     u64 in_use() const;
 
-   private:
+ private:
     struct Piece {
         Piece* next;
     };
@@ -155,16 +155,13 @@ class SlabPool {
     std::vector<void*> slabs_;
 };
 
-template <class T>
-class ObjectPool {
-   public:
+template <class T> class ObjectPool {
+ public:
     // At most `most` objects at a time; with several workers up to cache_max each of these may be
     // free but out of the others' reach.
-    ObjectPool(const Sched& sched, u32 most)
-        : slabs_(sched, sizeof(T), alignof(T), most) {}
+    ObjectPool(const Sched& sched, u32 most) : slabs_(sched, sizeof(T), alignof(T), most) {}
     // nullptr when the bound is reached.
-    template <class... Args>
-    T* make(Args&&... args) {
+    template <class... Args> T* make(Args&&... args) {
         void* place = slabs_.take();
         return place == nullptr ? nullptr : new (place) T(std::forward<Args>(args)...);
     }
@@ -174,7 +171,7 @@ class ObjectPool {
     }
     u64 in_use() const { return slabs_.in_use(); }
 
-   private:
+ private:
     SlabPool slabs_;
 };
 

@@ -19,27 +19,26 @@ class CptTable;
 // A piece of work. The owner keeps it alive until it has run; it may be posted again from within
 // run(), and is on at most one queue at a time.
 class Task : public ListHook<Task> {
-   public:
+ public:
     virtual void run() = 0;
 
-   protected:
+ protected:
     ~Task() = default;
 };
 
 // A Task made of a callable: FnTask done([&] { ... });
-template <class F>
-class FnTask final : public Task {
-   public:
+template <class F> class FnTask final : public Task {
+ public:
     explicit FnTask(F fn) : fn_(std::move(fn)) {}
     void run() override { fn_(); }
 
-   private:
+ private:
     F fn_;
 };
 
 // What one slice of work may use before it gives way to others.
 class Budget {
-   public:
+ public:
     static constexpr u32 messages_default = 16;
     static constexpr u64 bytes_default = 256 * 1024;
     explicit Budget(u32 messages = messages_default, u64 bytes = bytes_default)
@@ -54,20 +53,20 @@ class Budget {
     u32 messages() const { return messages_; }
     u64 bytes() const { return bytes_; }
 
-   private:
+ private:
     u32 messages_;
     u64 bytes_;
 };
 
 // A deadline. The owner keeps it alive until it has fired or cancel() returned true.
 class Timer : public ListHook<Timer> {
-   public:
+ public:
     virtual void fire() = 0;  // on a worker of the CPT it was armed on
 
-   protected:
+ protected:
     ~Timer() = default;
 
-   private:
+ private:
     friend class TimerWheel;
     friend class ThreadSched;
     friend class SimSched;
@@ -80,7 +79,7 @@ enum class Armed : u8 { yes, busy };
 
 // A source of work that must be asked: a kernel event queue, a completion queue.
 class Poller : public ListHook<Poller> {
-   public:
+ public:
     // Takes what is ready and posts or does it; never blocks. Returns the amount of work found.
     // One worker at a time.
     virtual unsigned poll(Budget&) = 0;
@@ -90,12 +89,12 @@ class Poller : public ListHook<Poller> {
     // Readable (level-triggered) when poll() would find work; -1 = must be busy-polled.
     virtual int wait_fd() const = 0;
 
-   protected:
+ protected:
     ~Poller() = default;
 };
 
 class Sched {
-   public:
+ public:
     virtual ~Sched() = default;
     virtual const CptTable& cpts() const = 0;
     // Queues the task on a CPT. Any thread may call; never fails.
@@ -128,14 +127,14 @@ class Sched {
 // Work that must not overlap itself, run by any worker of its CPT. wake() may come from any thread,
 // also from within step(). A wake during step() leads to another step().
 class Strand : private Task {
-   public:
+ public:
     Strand(Sched& sched, CptId cpt) : sched_(sched), cpt_(cpt) {}
     void wake();
     CptId cpt() const { return cpt_; }
     // True when no step is queued or running (a wake may follow at any time).
     bool idle() const { return bits_.idle(); }
 
-   protected:
+ protected:
     ~Strand() = default;
     // Works within the budget; true = there is more to do now.
     // A strand may be destroyed only when nothing wakes it any more and idle() is true: never from
@@ -144,7 +143,7 @@ class Strand : private Task {
 
     Sched& sched_;
 
-   private:
+ private:
     void run() final;
     StrandBits bits_;
     const CptId cpt_;

@@ -9,7 +9,7 @@
 namespace ulnet {
 
 class StrandBits {
-   public:
+ public:
     explicit StrandBits(u32 bits = 0) : bits_(bits) {}
     // True: the caller posts the strand.
     bool wake() {
@@ -26,7 +26,7 @@ class StrandBits {
     bool idle() const { return (bits_.load(std::memory_order_acquire) & queued) == 0; }
     u32 bits() const { return bits_.load(std::memory_order_relaxed); }
 
-   private:
+ private:
     static constexpr u32 queued = 1;
     static constexpr u32 signalled = 2;
     std::atomic<u32> bits_;

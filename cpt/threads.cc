@@ -60,7 +60,7 @@ void name_thread(CptId cpt, u32 index) {
 
 // Workers leave the signals of the process to the thread that started them.
 class SignalsBlocked {
-   public:
+ public:
     SignalsBlocked() {
         sigset_t all;
         sigfillset(&all);
@@ -68,7 +68,7 @@ class SignalsBlocked {
     }
     ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
-   private:
+ private:
     sigset_t before_;
 };
 
@@ -87,8 +87,7 @@ ThreadSched::ThreadSched(const CptTable& table, const ThreadSchedOptions& option
         impl.cpts.push_back(std::make_unique<CptWorkers>(count, options.spin, impl.drain));
         for (u32 index = 0; index < count; ++index) {
             const u32 slot = static_cast<u32>(impl.workers.size());
-            impl.workers.push_back(
-                std::make_unique<Worker>(&impl, cpt, slot, index, seeds.next()));
+            impl.workers.push_back(std::make_unique<Worker>(&impl, cpt, slot, index, seeds.next()));
         }
     }
     const SignalsBlocked blocked;
@@ -102,7 +101,9 @@ ThreadSched::ThreadSched(const CptTable& table, const ThreadSchedOptions& option
     }
 }
 
-ThreadSched::~ThreadSched() { stop(); }
+ThreadSched::~ThreadSched() {
+    stop();
+}
 
 bool ThreadSched::Impl::quiet() const {
     std::vector<std::unique_lock<std::mutex>> locks;
@@ -126,7 +127,9 @@ void ThreadSched::stop() {
     for (const auto& worker : impl.workers) worker->thread.join();
 }
 
-const CptTable& ThreadSched::cpts() const { return impl_->table; }
+const CptTable& ThreadSched::cpts() const {
+    return impl_->table;
+}
 
 void ThreadSched::post(CptId cpt, Task& task) {
     DCHECK(cpt < impl_->cpts.size());
@@ -142,7 +145,9 @@ Instant ThreadSched::now() const {
     return worker != nullptr ? worker->now : monotonic_now();
 }
 
-u64 ThreadSched::wall_ns() const { return wall_clock_ns(); }
+u64 ThreadSched::wall_ns() const {
+    return wall_clock_ns();
+}
 
 void ThreadSched::arm(CptId cpt, Timer& timer, Instant deadline) {
     // Only then can it be on another wheel: see the contract in sched.h.
@@ -164,17 +169,26 @@ Prng& ThreadSched::prng() {
     return outside;
 }
 
-void ThreadSched::add_poller(CptId cpt, Poller& poller) { impl_->cpts[cpt]->add_poller(poller); }
+void ThreadSched::add_poller(CptId cpt, Poller& poller) {
+    impl_->cpts[cpt]->add_poller(poller);
+}
 
 void ThreadSched::remove_poller(CptId cpt, Poller& poller, Task& done) {
     impl_->cpts[cpt]->remove_poller(poller, done);
 }
 
-u32 ThreadSched::slots() const { return static_cast<u32>(impl_->workers.size()) + 1; }
+u32 ThreadSched::slots() const {
+    return static_cast<u32>(impl_->workers.size()) + 1;
+}
 
 u32 ThreadSched::this_slot() const {
     const Worker* worker = impl_->self();
     return worker != nullptr ? worker->slot : slots() - 1;
+}
+
+CptId ThreadSched::this_cpt() const {
+    const Worker* worker = impl_->self();
+    return worker != nullptr ? worker->cpt : 0;
 }
 
 std::vector<WorkerStats> ThreadSched::worker_stats() const {

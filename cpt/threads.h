@@ -22,12 +22,12 @@ struct ThreadSchedOptions {
 // What one worker did since start; for `lnetctl cpt show`.
 struct WorkerStats {
     CptId cpt;
-    u32 worker;        // index within the CPT
-    u64 busy_ns;       // time spent in tasks, timers and pollers that found work
-    u64 total_ns;      // time since start
+    u32 worker;    // index within the CPT
+    u64 busy_ns;   // time spent in tasks, timers and pollers that found work
+    u64 total_ns;  // time since start
     u64 tasks;
-    u64 hand_offs;     // tasks this worker posted that woke or went to a sibling
-    u64 wakeups;       // times it was woken from sleep
+    u64 hand_offs;  // tasks this worker posted that woke or went to a sibling
+    u64 wakeups;    // times it was woken from sleep
 };
 struct CptStats {
     CptId cpt;
@@ -36,7 +36,7 @@ struct CptStats {
 };
 
 class ThreadSched final : public Sched {
-   public:
+ public:
     // Starts the workers. The table is copied.
     ThreadSched(const CptTable&, const ThreadSchedOptions&);
     // stop() must have been called or is called here: runs what is queued, then joins.
@@ -57,11 +57,12 @@ class ThreadSched final : public Sched {
     void remove_poller(CptId, Poller&, Task& done) override;
     u32 slots() const override;
     u32 this_slot() const override;
+    CptId this_cpt() const override;
 
     std::vector<WorkerStats> worker_stats() const;
     std::vector<CptStats> cpt_stats() const;
 
-   private:
+ private:
     struct Impl;
     std::unique_ptr<Impl> impl_;
 };

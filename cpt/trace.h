@@ -23,7 +23,7 @@ struct TraceRecord {
 static_assert(sizeof(TraceRecord) == 32);
 
 class Trace {
-   public:
+ public:
     enum class Hashing : u8 { no, yes };
     // `records` for each slot of the Sched: a power of two.
     Trace(const Sched&, u32 records, Hashing);
@@ -41,7 +41,7 @@ class Trace {
     // Of all records ever added, each ring in its order; 0 without hashing. Not while others add.
     u64 hash() const;
 
-   private:
+ private:
     struct Cell {
         std::atomic<u64> words[4];
     };

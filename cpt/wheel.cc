@@ -97,8 +97,7 @@ void TimerWheel::advance(u64 target) {
 }
 
 Timer* TimerWheel::expire(Instant now) {
-    if (now > start_)
-        advance(std::min(static_cast<u64>((now - start_) / tick_), tick_last - 1));
+    if (now > start_) advance(std::min(static_cast<u64>((now - start_) / tick_), tick_last - 1));
     Timer* timer = due_.pop_front();
     if (timer == nullptr) return nullptr;
     timer->armed_.store(false, std::memory_order_release);

@@ -14,7 +14,7 @@ namespace ulnet {
 // the highest digit (base 64) in which its tick differs from the current one; reaching its slot
 // moves it to lower levels until its own tick has come. Never early, at most one tick late.
 class TimerWheel {
-   public:
+ public:
     static constexpr Duration tick_default = std::chrono::milliseconds(1);
 
     explicit TimerWheel(Instant start, Duration tick = tick_default);
@@ -36,7 +36,7 @@ class TimerWheel {
     // Cancels every timer: for the end of a Sched.
     void clear();
 
-   private:
+ private:
     static constexpr u32 digit_bits = 6;
     static constexpr u32 slots = 1u << digit_bits;
     static constexpr u32 levels = 7;  // 64^7 ticks of 1 ms are 139 years

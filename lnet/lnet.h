@@ -97,7 +97,9 @@ struct GetArgs {
 class Node;
 
 // Handles: move-only, with a generation, so that a stale one is refused and never followed.
-// Destroying one unlinks what it names (an MD busy with a message ends when that does).
+// Destroying one unlinks what it names (an MD busy with a message ends when that does); but the
+// handle of a with_md ME that has its MD may go, the ME then belongs to the MD. Not to be
+// destroyed after the Node, unless given up.
 class Me {
    public:
     Me() = default;

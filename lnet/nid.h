@@ -15,7 +15,15 @@ namespace ulnet {
 
 // Network types by their wire numbers.
 enum class NetType : u8 {
-    tcp = 2, o2ib = 5, lo = 9, gni = 13, gip = 14, ptlf = 15, kfi = 16, efa = 18, bxi3f = 19,
+    tcp = 2,
+    o2ib = 5,
+    lo = 9,
+    gni = 13,
+    gip = 14,
+    ptlf = 15,
+    kfi = 16,
+    efa = 18,
+    bxi3f = 19,
 };
 
 // A network: (type << 16) | number.
@@ -35,11 +43,15 @@ constexpr Net net_lo = Net::of(NetType::lo, 0);
 // The large form, in network order, exactly as it travels (20 bytes); unused address bytes are 0.
 // Ordering is that of the 20 bytes, which decides crossing connects.
 class Nid {
-   public:
+ public:
     static constexpr std::size_t bytes_max = 20;
     constexpr Nid() { raw_.fill(0xff); }  // ANY
     static Nid from_nid4(u64 nid4);       // all ones gives ANY
-    static Nid from_raw(const std::array<u8, 20>& raw) { Nid n; n.raw_ = raw; return n; }
+    static Nid from_raw(const std::array<u8, 20>& raw) {
+        Nid n;
+        n.raw_ = raw;
+        return n;
+    }
     // Bytes from outside: not ok when they are a NID longer than 20 bytes and not ANY.
     bool valid() const { return any() || raw_[0] <= bytes_max - 8; }
     static Nid ipv4(Net net, u32 address) {
@@ -61,10 +73,12 @@ class Nid {
     u64 hash() const;
     friend auto operator<=>(const Nid&, const Nid&) = default;
 
-   private:
+ private:
     std::array<u8, 20> raw_;
 };
-inline Nid nid_lo() { return Nid::ipv4(net_lo, 0); }
+inline Nid nid_lo() {
+    return Nid::ipv4(net_lo, 0);
+}
 
 constexpr u32 pid_lustre = 12345;
 constexpr u32 pid_any = 0xffffffff;

@@ -170,7 +170,7 @@ std::vector<u32> values(const Component& component) {
     return all;
 }
 
-// The address with all bits behind the first `prefix` cleared.
+// The NID with all bits of its address behind the first `prefix` cleared; its size stays.
 Nid without_host_bits(const Nid& nid, u32 prefix) {
     std::array<u8, 20> raw = nid.raw();
     for (u32 bit = prefix; bit < nid.address().size() * 8; ++bit) {
@@ -262,11 +262,9 @@ Error NidList::parse_mask(std::string_view text, Range& out) {
 }
 
 bool NidList::Range::matches(const Nid& nid) const {
-    if (nid.any() || nid.net() != net) return false;
+    if (nid.net() != net) return false;  // ANY is on no net
     if (kind == Kind::all) return true;
-    if (kind == Kind::mask) {
-        return nid.raw()[0] == mask_nid.raw()[0] && without_host_bits(nid, mask_bits) == mask_nid;
-    }
+    if (kind == Kind::mask) return without_host_bits(nid, mask_bits) == mask_nid;
     const u32 address = nid.address4();
     for (std::size_t i = 0; i < components.size(); ++i) {
         const u32 value = components.size() == 1 ? address : address >> (24 - 8 * i) & octet_max;

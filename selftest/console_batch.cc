@@ -284,8 +284,10 @@ void Console::run() {
         fail(EINVAL, "timeout " + std::to_string(limit_s) + ": 1 to 2147483647 seconds");
         return;
     }
-    control(*batch, batch->clients, BatchOp::run, 0, static_cast<u32>(limit_s),
-            static_cast<u32>(limit_s), [this, batch](Results& results) {
+    // The wire's argument is the time-out as typed: kernel consoles send 0 when none was.
+    const u32 typed_s = in.has("timeout") ? static_cast<u32>(limit_s) : 0;
+    control(*batch, batch->clients, BatchOp::run, 0, typed_s, static_cast<u32>(limit_s),
+            [this, batch](Results& results) {
                 for (const NodeResult& result : results) batch->running |= result.good();
                 Value reply = Value::map();
                 add_results(reply, results);

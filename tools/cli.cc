@@ -64,8 +64,8 @@ bool parse_options(const Words& words, std::span<const LongOption> options,
     argv.push_back(nullptr);
     const int argc = static_cast<int>(words.size());
     optind = 0;  // GNU: start anew
-    for (int letter;
-         (letter = ::getopt_long(argc, argv.data(), letters.c_str(), table.data(), nullptr)) != -1;) {
+    for (int letter; (letter = ::getopt_long(argc, argv.data(), letters.c_str(), table.data(),
+                                             nullptr)) != -1;) {
         if (letter == '?') return false;
         Parsed parsed{letter, optarg != nullptr ? optarg : ""};
         for (const LongOption& each : options) {

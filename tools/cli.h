@@ -43,7 +43,7 @@ bool parse_options(const Words& words, std::span<const LongOption> options,
 
 // Connects to the node on first use; keeps the connection for an interactive session.
 class Connection {
-   public:
+ public:
     explicit Connection(const Common& common) : common_(common) {}
     // Null: `error` says where it looked.
     ctl::Client* get(Error& error);
@@ -51,7 +51,7 @@ class Connection {
     // The socket that get() uses.
     Result<std::string> path(std::string& why) const;
 
-   private:
+ private:
     const Common& common_;
     std::optional<ctl::Client> client_;
 };

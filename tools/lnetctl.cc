@@ -36,11 +36,11 @@ constexpr std::string_view commands_text =
     "quit                \n";
 
 class Lnetctl {
-   public:
+ public:
     explicit Lnetctl(const Common& common) : common_(common), connection_(common) {}
     int run(const Words& words);
 
-   private:
+ private:
     int run_object(const Object&, const Words& words);
     int run_verb(const Object&, const Verb&, const Words& words);
     int import_file(const Words& words);
@@ -71,7 +71,9 @@ int help(const Words& words) {
     return 0;
 }
 
-bool is_help(const std::string& word) { return word == "--help" || word == "-h"; }
+bool is_help(const std::string& word) {
+    return word == "--help" || word == "-h";
+}
 
 // The table's fields as options, and back from options to arguments.
 bool parse_fields(const Verb& verb, const Words& words, Value& args, bool& help_wanted) {
@@ -86,9 +88,9 @@ bool parse_fields(const Verb& verb, const Words& words, Value& args, bool& help_
         const int argument = field.type == FieldType::flag    ? no_argument
                              : field.type == FieldType::level ? optional_argument
                                                               : required_argument;
-        options.push_back({names.back().c_str(), argument,
-                           field.letter != 0 ? field.letter
-                                             : first_without_letter + static_cast<int>(i)});
+        options.push_back(
+            {names.back().c_str(), argument,
+             field.letter != 0 ? field.letter : first_without_letter + static_cast<int>(i)});
     }
     std::vector<Parsed> parsed;
     if (!parse_options(words, options, parsed)) return false;
@@ -136,8 +138,7 @@ ctl::Client::Answer Lnetctl::ask(std::string_view object, std::string_view verb,
                                  Duration silence) {
     Error error;
     ctl::Client* client = connection_.get(error);
-    if (client == nullptr)
-        return {{Status(-ENETDOWN), "LNet stack down: " + error.text}, Value()};
+    if (client == nullptr) return {{Status(-ENETDOWN), "LNet stack down: " + error.text}, Value()};
     ctl::Client::Answer answer = client->call(object, verb, std::move(args), silence);
     const int code = answer.error.status.code();
     if (code == -ETIMEDOUT || code == -ECONNRESET || code == -EPIPE) connection_.forget();
@@ -169,8 +170,7 @@ int Lnetctl::show(const Object& object, const Verb& verb, const Value& value) {
     } else {
         const bool classic = object.name == "stats" || object.name == "global";
         const bool empty = value.size() == 0 || value.members().front().second.size() == 0;
-        if (!empty)
-            std::cout << to_yaml(value, classic ? YamlStyle::classic : YamlStyle::netlink6);
+        if (!empty) std::cout << to_yaml(value, classic ? YamlStyle::classic : YamlStyle::netlink6);
     }
     return object.name == "ping" && verb.name == "run" && value.has("failed") ? exit_code(-1) : 0;
 }
@@ -237,8 +237,8 @@ int Lnetctl::import_file(const Words& words) {
                       {Status(-ENOENT), "cannot open '" + path + "': " + Status(-errno).text()});
     std::istream& in = from_file ? file : std::cin;
     for (char byte; text.size() <= ctl::text_bytes_max && in.get(byte);) text += byte;
-    const ctl::Client::Answer answer = ask(
-        "config", "apply", Value::map({{"yaml", Value(std::move(text))}}), 4 * answer_margin);
+    const ctl::Client::Answer answer =
+        ask("config", "apply", Value::map({{"yaml", Value(std::move(text))}}), 4 * answer_margin);
     if (!answer.ok()) {
         Error error = answer.error;
         error.text = (from_file ? path : "standard input") + ": " + error.text;
@@ -267,8 +267,8 @@ int Lnetctl::export_file(const Words& words) {
     }
     const ctl::Client::Answer answer = ask("config", "export", Value::map(), answer_margin);
     if (!answer.ok()) return failed("show", "export", false, answer.error);
-    const std::string text = common_.json ? to_json(answer.value) + "\n"
-                                          : to_yaml(answer.value, YamlStyle::netlink6);
+    const std::string text =
+        common_.json ? to_json(answer.value) + "\n" : to_yaml(answer.value, YamlStyle::netlink6);
     if (path.empty()) {
         std::cout << text;
         return 0;

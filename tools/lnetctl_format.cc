@@ -21,18 +21,30 @@ std::string single_quoted(std::string_view text) {
 
 std::string_view argument_name(const Field& field) {
     switch (field.type) {
-        case FieldType::integer: return "N";
-        case FieldType::flag: return "";
-        case FieldType::text: return "TEXT";
-        case FieldType::net: return "NET";
-        case FieldType::nid: return "NID";
-        case FieldType::nids: return "NID[,NID...]";
-        case FieldType::interfaces: return "IF[,IF...]";
-        case FieldType::cpts: return "[N,N...]";
-        case FieldType::tunables: return "NAME=VALUE";
-        case FieldType::tunable: return "N";
-        case FieldType::level: return "[LEVEL]";
-        case FieldType::ignored: return "";
+    case FieldType::integer:
+        return "N";
+    case FieldType::flag:
+        return "";
+    case FieldType::text:
+        return "TEXT";
+    case FieldType::net:
+        return "NET";
+    case FieldType::nid:
+        return "NID";
+    case FieldType::nids:
+        return "NID[,NID...]";
+    case FieldType::interfaces:
+        return "IF[,IF...]";
+    case FieldType::cpts:
+        return "[N,N...]";
+    case FieldType::tunables:
+        return "NAME=VALUE";
+    case FieldType::tunable:
+        return "N";
+    case FieldType::level:
+        return "[LEVEL]";
+    case FieldType::ignored:
+        return "";
     }
     return "";
 }
@@ -59,16 +71,15 @@ std::string ping_text(const ctl::Value& reply) {
         out = to_yaml(ctl::Value::map({{"ping", reply["ping"]}}), ctl::YamlStyle::netlink2);
     if (reply.has("failed")) out += "manage:\n";
     for (const ctl::Value& failure : reply["failed"].items())
-        out += "- ping:\n  errno: " + std::to_string(failure["errno"].as_int()) +
-               "\n  descr: ! " + single_quoted(failure["descr"].as_text()) + "\n";
+        out += "- ping:\n  errno: " + std::to_string(failure["errno"].as_int()) + "\n  descr: ! " +
+               single_quoted(failure["descr"].as_text()) + "\n";
     return out;
 }
 
 std::string help_of(const ctl::Object& object, const ctl::Verb& verb) {
     std::string text = std::string(object.name);
     if (verb.name != "run") text += " " + std::string(verb.name);
-    if (!verb.rest.empty())
-        text += " " + std::string(argument_name(*find_field(verb, verb.rest)));
+    if (!verb.rest.empty()) text += " " + std::string(argument_name(*find_field(verb, verb.rest)));
     text += ": " + std::string(verb.help) + "\n";
     for (const Field& field : verb.fields) {
         if (field.option.empty()) continue;

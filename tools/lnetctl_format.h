@@ -22,6 +22,8 @@ std::string help_of(const ctl::Object&, const ctl::Verb&);
 std::string help_of(const ctl::Object&);
 
 // Exit codes are the low 8 bits of a negative number.
-constexpr int exit_code(int negative) { return negative & 0xff; }
+constexpr int exit_code(int negative) {
+    return negative & 0xff;
+}
 
 }  // namespace ulnet::tools

@@ -24,11 +24,11 @@ constexpr std::string_view usage_text =
     "'lst help COMMAND' tells more, 'lst --list-commands' lists the commands.\n";
 
 class Lst {
-   public:
+ public:
     explicit Lst(const Common& common) : common_(common), connection_(common) {}
     int run(const Words& words);
 
-   private:
+ private:
     int help(const Words& words);
     int run_command(LstCommand& command);
     int run_stat(const LstCommand& command);
@@ -74,8 +74,8 @@ bool Lst::ask(const LstCommand& command, Value& reply, int& code) {
         code = lst_failed;
         return false;
     }
-    ctl::Client::Answer answer = client->call(
-        "lst", command.verb, command.args, command_silence, [&](const Value& part) {
+    ctl::Client::Answer answer =
+        client->call("lst", command.verb, command.args, command_silence, [&](const Value& part) {
             if (common_.json)
                 std::cout << to_json(part) << std::endl;
             else
@@ -118,8 +118,7 @@ int Lst::run_stat(const LstCommand& command) {
         if (sample > 0) std::this_thread::sleep_for(std::chrono::seconds(command.delay_s));
         Value now;
         if (!ask(command, now, code)) return code;
-        if (common_.json)
-            std::cout << to_json(now) << std::endl;
+        if (common_.json) std::cout << to_json(now) << std::endl;
         if (sample > 0) {
             const Printed printed = format_stat(command, before, now);
             if (!common_.json) put(printed);
@@ -169,8 +168,7 @@ int Lst::run(const Words& words) {
     std::string complaint;
     if (words[0] == "bench") {
         BenchOptions options;
-        if (parse_bench(words, options, complaint))
-            return run_bench(common_, connection_, options);
+        if (parse_bench(words, options, complaint)) return run_bench(common_, connection_, options);
         if (!complaint.empty()) std::cerr << complaint << "\n";
         std::cerr << lst_usage("bench") << "\n";
         return lst_failed;

@@ -115,7 +115,9 @@ bool new_session(Parse& p) {
     return true;
 }
 
-bool nothing(Parse& p) { return p.words().empty() || p.wrong_usage(); }
+bool nothing(Parse& p) {
+    return p.words().empty() || p.wrong_usage();
+}
 bool show_session(Parse& p) {
     p.out.needs_session = false;
     return nothing(p);
@@ -316,8 +318,8 @@ bool add_test(Parse& p) {
     if (!p.number('l', INT_MIN, loop, "Invalid loop value")) return false;
     if (loop == 0 || loop < -1) return p.complain("Invalid parameters list in command line");
     if (const std::string* text = p.value('c');
-        text != nullptr && (!parse_int(*text, concurrency) || concurrency < 1 ||
-                            concurrency > concurrency_max))
+        text != nullptr &&
+        (!parse_int(*text, concurrency) || concurrency < 1 || concurrency > concurrency_max))
         return p.complain("Invalid concurrency of test: " + *text);
     if (!distribution(p)) return false;
     const std::string* batch = p.value('b');
@@ -343,7 +345,7 @@ bool add_test(Parse& p) {
 constexpr LongOption new_session_options[] = {{"timeout", required_argument, 't'},
                                               {"force", no_argument, 'f'}};
 constexpr LongOption ping_options[] = {
-    {"session", no_argument, 's'},    {"group", required_argument, 'g'},
+    {"session", no_argument, 's'},     {"group", required_argument, 'g'},
     {"batch", required_argument, 'b'}, {"server", no_argument, 'v'},
     {"nodes", required_argument, 'n'}, {"timeout", required_argument, 't'}};
 constexpr LongOption update_group_options[] = {{"refresh", no_argument, 'f'},
@@ -354,14 +356,19 @@ constexpr LongOption list_group_options[] = {{"active", no_argument, 'a'},
                                              {"down", no_argument, 'd'},
                                              {"unknown", no_argument, 'u'},
                                              {"all", no_argument, 'l'}};
-constexpr LongOption stat_options[] = {
-    {"timeout", required_argument, 't'}, {"delay", required_argument, 'd'},
-    {"count", required_argument, 'o'},   {"lnet", no_argument, 'l'},
-    {"rpc", no_argument, 'c'},           {"bw", no_argument, 'b'},
-    {"rate", no_argument, 'a'},          {"read", no_argument, 'r'},
-    {"write", no_argument, 'w'},         {"avg", no_argument, 'g'},
-    {"min", no_argument, 'n'},           {"max", no_argument, 'x'},
-    {"mbs", no_argument, 'm'}};
+constexpr LongOption stat_options[] = {{"timeout", required_argument, 't'},
+                                       {"delay", required_argument, 'd'},
+                                       {"count", required_argument, 'o'},
+                                       {"lnet", no_argument, 'l'},
+                                       {"rpc", no_argument, 'c'},
+                                       {"bw", no_argument, 'b'},
+                                       {"rate", no_argument, 'a'},
+                                       {"read", no_argument, 'r'},
+                                       {"write", no_argument, 'w'},
+                                       {"avg", no_argument, 'g'},
+                                       {"min", no_argument, 'n'},
+                                       {"max", no_argument, 'x'},
+                                       {"mbs", no_argument, 'm'}};
 constexpr LongOption show_error_options[] = {{"session", no_argument, 's'}};
 constexpr LongOption run_options[] = {{"timeout", required_argument, 't'}};
 constexpr LongOption stop_options[] = {{"force", no_argument, 'f'}};
@@ -463,7 +470,8 @@ std::string lst_commands() {
         if (++count % in_a_line == 0) text += '\n';
     };
     for (const Entry& entry : entries) add(entry.name);
-    for (const char* name : {"bench", "help", "list-commands", "version", "exit", "quit"}) add(name);
+    for (const char* name : {"bench", "help", "list-commands", "version", "exit", "quit"})
+        add(name);
     if (count % in_a_line != 0) text += '\n';
     return text;
 }

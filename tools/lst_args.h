@@ -9,11 +9,11 @@
 namespace ulnet::tools {
 
 struct LstCommand {
-    std::string name;        // of lst: "add_group"
-    std::string verb;        // of the node, mostly the same
+    std::string name;  // of lst: "add_group"
+    std::string verb;  // of the node, mostly the same
     ctl::Value args = ctl::Value::map();
-    bool needs_session = true;  // LST_SESSION must be set
-    std::set<int> flags;     // options that only matter to what is printed
+    bool needs_session = true;       // LST_SESSION must be set
+    std::set<int> flags;             // options that only matter to what is printed
     std::vector<std::string> names;  // groups or NIDs as written
     i64 delay_s = 0, count = 0;      // stat, query
 };

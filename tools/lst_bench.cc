@@ -71,7 +71,7 @@ double per_second(const Value& reply, std::string_view key) {
 
 // One line of progress: over itself on a terminal, one after the other elsewhere.
 class ProgressLine {
-   public:
+ public:
     explicit ProgressLine(std::string label) : label_(std::move(label)) {}
     ~ProgressLine() {
         if (terminal_ && shown_) std::cerr << "\r\033[K" << std::flush;
@@ -81,12 +81,11 @@ class ProgressLine {
             fmt::format("{}: {:.0f} s, {:.1f} MiB/s, {:.0f} RPC/s, {} errors", label_,
                         part["seconds"].as_real(), per_second(part, "bytes") / (1 << 20),
                         per_second(part, "rpcs"), part["errors"].as_int());
-        std::cerr << (terminal_ ? "\r\033[K" : "") << line << (terminal_ ? "" : "\n")
-                  << std::flush;
+        std::cerr << (terminal_ ? "\r\033[K" : "") << line << (terminal_ ? "" : "\n") << std::flush;
         shown_ = true;
     }
 
-   private:
+ private:
     const std::string label_;
     const bool terminal_ = ::isatty(STDERR_FILENO) != 0;
     bool shown_ = false;
@@ -121,9 +120,10 @@ std::vector<Reached> reach_nodes(Connection& connection, Error& error) {
     }
     std::vector<std::string> paths{*own};
     std::error_code ignored;
-    for (const auto& entry : std::filesystem::directory_iterator(
-             std::filesystem::path(*own).parent_path(), ignored))
-        if (entry.path().extension() == ".sock" && entry.path() != *own) paths.push_back(entry.path());
+    for (const auto& entry :
+         std::filesystem::directory_iterator(std::filesystem::path(*own).parent_path(), ignored))
+        if (entry.path().extension() == ".sock" && entry.path() != *own)
+            paths.push_back(entry.path());
     std::sort(paths.begin() + 1, paths.end());
     if (paths.size() > nodes_max) paths.resize(nodes_max);
     for (const std::string& path : paths) {
@@ -164,11 +164,11 @@ bool run_one(Reached& console, const BenchOptions& options, const std::string& t
         args.set("seconds", options.seconds);
     ProgressLine line(test == "ping" ? "ping" : test + " " + size_text(size));
     Value samples = Value::list();
-    ctl::Client::Answer answer = console.client.call("lst", "bench", std::move(args), bench_silence,
-                                                     [&](const Value& part) {
-                                                         line.show(part);
-                                                         samples.push(part);
-                                                     });
+    ctl::Client::Answer answer =
+        console.client.call("lst", "bench", std::move(args), bench_silence, [&](const Value& part) {
+            line.show(part);
+            samples.push(part);
+        });
     if (!answer.ok()) {
         LstCommand command;
         command.name = command.verb = "bench";
@@ -178,7 +178,8 @@ bool run_one(Reached& console, const BenchOptions& options, const std::string& t
     reply = std::move(answer.value);
     reply.set("samples", std::move(samples));
     const i64 errors = reply["errors"].as_int(), rpcs = reply["rpcs"].as_int();
-    if (errors > 0) std::cerr << fmt::format("lst: {} {}: {} errors\n", test, size_text(size), errors);
+    if (errors > 0)
+        std::cerr << fmt::format("lst: {} {}: {} errors\n", test, size_text(size), errors);
     if (rpcs <= 0) std::cerr << fmt::format("lst: {} {}: no traffic\n", test, size_text(size));
     return errors == 0 && rpcs > 0;
 }
@@ -198,8 +199,9 @@ Value busy_of(std::vector<Reached>& nodes, const BenchOptions& options) {
 
 void print_busy(const Value& nodes) {
     for (const Value& node : nodes.items()) {
-        std::cout << fmt::format("\nworkers of {} ({}):\n  cpt worker  busy      tasks  hand-offs\n",
-                                 node["node"].as_text(), node["nid"].as_text());
+        std::cout << fmt::format(
+            "\nworkers of {} ({}):\n  cpt worker  busy      tasks  hand-offs\n",
+            node["node"].as_text(), node["nid"].as_text());
         for (const Value& worker : node["workers"].items())
             std::cout << fmt::format("  {:>3} {:>6} {:>4.0f}% {:>10} {:>10}\n",
                                      worker["cpt"].as_int(), worker["worker"].as_int(),
@@ -212,9 +214,9 @@ void print_busy(const Value& nodes) {
 
 bool parse_bench(const Words& words, BenchOptions& out, std::string& complaint) {
     constexpr LongOption options[] = {
-        {"sizes", required_argument, 's'}, {"seconds", required_argument, 't'},
+        {"sizes", required_argument, 's'},       {"seconds", required_argument, 't'},
         {"concurrency", required_argument, 'c'}, {"check", required_argument, 'k'},
-        {"test", required_argument, 'T'}, {"json", no_argument, 'j'}};
+        {"test", required_argument, 'T'},        {"json", no_argument, 'j'}};
     std::vector<Parsed> parsed;
     complaint.clear();
     if (!parse_options(words, options, parsed)) return false;
@@ -226,30 +228,31 @@ bool parse_bench(const Words& words, BenchOptions& out, std::string& complaint) 
     for (const Parsed& each : parsed) {
         const std::string& value = each.value;
         switch (each.letter) {
-            case 's':
-                if (!parse_sizes(value, out.sizes))
-                    return bad("--sizes", value, "sizes of 8 ... 1M, multiples of 8, as 4K,64K,1M");
-                break;
-            case 't':
-                if (!parse_seconds(value, out.seconds))
-                    return bad("--seconds", value, "0.1 ... 3600");
-                break;
-            case 'c':
-                if (!parse_int(value, out.concurrency) || out.concurrency < 1 ||
-                    out.concurrency > 1024)
-                    return bad("--concurrency", value, "1 ... 1024");
-                break;
-            case 'k':
-                out.check = value;
-                if (value != "full" && value != "simple" && value != "none")
-                    return bad("--check", value, "full, simple, none");
-                break;
-            case 'T':
-                if (!parse_tests(value, out.tests))
-                    return bad("--test", value, "read, write, ping, or several with commas");
-                break;
-            case 'j': out.json = true; break;
-            default: nids.push_back(value);
+        case 's':
+            if (!parse_sizes(value, out.sizes))
+                return bad("--sizes", value, "sizes of 8 ... 1M, multiples of 8, as 4K,64K,1M");
+            break;
+        case 't':
+            if (!parse_seconds(value, out.seconds)) return bad("--seconds", value, "0.1 ... 3600");
+            break;
+        case 'c':
+            if (!parse_int(value, out.concurrency) || out.concurrency < 1 || out.concurrency > 1024)
+                return bad("--concurrency", value, "1 ... 1024");
+            break;
+        case 'k':
+            out.check = value;
+            if (value != "full" && value != "simple" && value != "none")
+                return bad("--check", value, "full, simple, none");
+            break;
+        case 'T':
+            if (!parse_tests(value, out.tests))
+                return bad("--test", value, "read, write, ping, or several with commas");
+            break;
+        case 'j':
+            out.json = true;
+            break;
+        default:
+            nids.push_back(value);
         }
     }
     if (nids.size() != 2) {
@@ -294,8 +297,8 @@ std::string bench_line(const BenchOptions& options, const std::string& test, con
 Value bench_json(const std::string& test, const Value& reply) {
     Value run = Value::map();
     run.set("test", test);
-    for (const char* key : {"client", "server", "size", "check", "concurrency", "seconds", "bytes",
-                            "rpcs", "errors"})
+    for (const char* key :
+         {"client", "server", "size", "check", "concurrency", "seconds", "bytes", "rpcs", "errors"})
         if (reply.has(key)) run.set(key, reply[key]);
     run.set("mib_per_s", per_second(reply, "bytes") / (1 << 20));
     run.set("rpc_per_s", per_second(reply, "rpcs"));
@@ -316,7 +319,8 @@ Value busy_between(const Value& before, const Value& after) {
             Value was = Value::map();
             for (const Value& old_cpt : before.items())
                 for (const Value& old : old_cpt["workers"].items())
-                    if (old_cpt["cpt"] == cpt["cpt"] && old["worker"] == worker["worker"]) was = old;
+                    if (old_cpt["cpt"] == cpt["cpt"] && old["worker"] == worker["worker"])
+                        was = old;
             const auto grown = [&](std::string_view key) {
                 return worker[key].as_int() - was[key].as_int();
             };

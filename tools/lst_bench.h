@@ -6,10 +6,10 @@
 namespace ulnet::tools {
 
 struct BenchOptions {
-    std::string client, server;                // NIDs as written
+    std::string client, server;  // NIDs as written
     std::vector<std::string> tests{"write", "read"};
     std::vector<i64> sizes{4096, 65536, 1 << 20};
-    double seconds = 2;                        // each run
+    double seconds = 2;  // each run
     i64 concurrency = 8;
     std::string check = "none";
     bool json = false;

@@ -29,8 +29,8 @@ void report_failures(const Value& nodes, const char* operation, Printed& printed
         const int rpc = static_cast<int>(node["rpc_errno"].as_int());
         const int framework = static_cast<int>(node["framework_errno"].as_int());
         if (rpc != 0) {
-            printed.err += fmt::format("{} RPC failed on {}: {}\n", operation,
-                                       node["id"].as_text(), std::strerror(rpc));
+            printed.err += fmt::format("{} RPC failed on {}: {}\n", operation, node["id"].as_text(),
+                                       std::strerror(rpc));
             printed.code = lst_rpc_failed;
         } else if (framework != 0) {
             printed.err += fmt::format("operation {} failed on {}: {}\n", operation,
@@ -64,10 +64,10 @@ Printed ping(const Value& reply) {
     Printed printed;
     for (const Value& node : reply["nodes"].items()) {
         const bool has_session = node.has("session");
-        printed.out += fmt::format("\t{}: {} [session: {} id: {}]\n", node["id"].as_text(),
-                                   node["state"].as_text(),
-                                   has_session ? node["session"].as_text() : "<NULL>",
-                                   has_session ? node["session_nid"].as_text() : "<?>");
+        printed.out +=
+            fmt::format("\t{}: {} [session: {} id: {}]\n", node["id"].as_text(),
+                        node["state"].as_text(), has_session ? node["session"].as_text() : "<NULL>",
+                        has_session ? node["session_nid"].as_text() : "<?>");
         if (node["rpc_errno"].as_int() != 0) printed.code = lst_rpc_failed;
     }
     return printed;
@@ -123,8 +123,7 @@ Printed list_group(const LstCommand& command, const Value& reply) {
         printed.out += fmt::format("Group [ {} ]\n", name);
         for (const Value& node : group["nodes"].items()) {
             if (!state_wanted(command, node["state"].as_text())) continue;
-            printed.out +=
-                fmt::format("\t{}: {}\n", node["id"].as_text(), node["state"].as_text());
+            printed.out += fmt::format("\t{}: {}\n", node["id"].as_text(), node["state"].as_text());
             ++shown;
         }
         printed.out += shown > 0 ? fmt::format("Total {} nodes [ {} ]\n", shown, name)
@@ -177,8 +176,8 @@ Printed list_batch(const LstCommand& command, const Value& reply) {
         return printed;
     }
     const bool one_test = command.args["test"].as_int() > 0;
-    const bool nodes = command.flags.contains('a') || command.flags.contains('i') ||
-                       command.flags.contains('l');
+    const bool nodes =
+        command.flags.contains('a') || command.flags.contains('i') || command.flags.contains('l');
     for (const Value& batch : batches.items()) {
         const auto& tests = batch["tests"].items();
         if (nodes) {
@@ -186,9 +185,8 @@ Printed list_batch(const LstCommand& command, const Value& reply) {
             continue;
         }
         if (!one_test)
-            printed.out += fmt::format("Batch: {} Tests: {} State: {}\n",
-                                       batch["name"].as_text(), tests.size(),
-                                       batch["state"].as_int()) +
+            printed.out += fmt::format("Batch: {} Tests: {} State: {}\n", batch["name"].as_text(),
+                                       tests.size(), batch["state"].as_int()) +
                            batch_counts(batch);
         for (const Value& test : tests) printed.out += test_lines(test);
     }
@@ -211,17 +209,17 @@ Printed query(const LstCommand& command, const Value& reply) {
             if (!wanted) continue;
             const i64 rpc = node["rpc_errno"].as_int();
             const i64 code = rpc != 0 ? rpc : node["framework_errno"].as_int();
-            printed.out += fmt::format("{} [{}]: {}\n", node["id"].as_text(),
-                                       node["state"].as_text(),
-                                       failed    ? std::strerror(static_cast<int>(code))
-                                       : running ? "Running"
-                                                 : "Idle");
+            printed.out +=
+                fmt::format("{} [{}]: {}\n", node["id"].as_text(), node["state"].as_text(),
+                            failed    ? std::strerror(static_cast<int>(code))
+                            : running ? "Running"
+                                      : "Idle");
         }
     } else {
         const i64 idle = reply["idle"].as_int(), running = reply["running"].as_int();
         const i64 failed = reply["failed"].as_int(), unknown = reply["rpc_failed"].as_int();
-        printed.out = fmt::format("{} [{}] ", command.args["name"].as_text(),
-                                  command.args["test"].as_int());
+        printed.out =
+            fmt::format("{} [{}] ", command.args["name"].as_text(), command.args["test"].as_int());
         if (unknown > 0)
             printed.out += fmt::format("{} of {} nodes are unknown, ", unknown, nodes.size());
         if (running == 0 && failed == 0)
@@ -229,8 +227,8 @@ Printed query(const LstCommand& command, const Value& reply) {
         else if (idle == 0 && failed == 0)
             printed.out += "is running\n";
         else
-            printed.out += fmt::format("stopped: {} , running: {}, failed: {}\n", idle, running,
-                                       failed);
+            printed.out +=
+                fmt::format("stopped: {} , running: {}, failed: {}\n", idle, running, failed);
     }
     if (reply["framework_failed"].as_int() > 0) printed.code = lst_node_failed;
     if (reply["rpc_failed"].as_int() > 0) printed.code = lst_rpc_failed;
@@ -288,8 +286,8 @@ Printed show_error(const LstCommand& command, const Value& reply) {
                                            dropped, expired);
             printed.err += "\n";
         }
-        printed.out += fmt::format("Total {} error nodes in {}\n", with_errors,
-                                   group["name"].as_text());
+        printed.out +=
+            fmt::format("Total {} error nodes in {}\n", with_errors, group["name"].as_text());
     }
     return printed;
 }
@@ -338,8 +336,7 @@ Printed format_reply(const LstCommand& command, const Value& reply) {
     if (name == "run") {
         Printed printed;
         report_failures(reply["nodes"], "Run batch", printed);
-        if (printed.code == 0)
-            printed.out = command.args["name"].as_text() + " is running now\n";
+        if (printed.code == 0) printed.out = command.args["name"].as_text() + " is running now\n";
         return printed;
     }
     return {};  // add_batch says nothing
@@ -348,14 +345,26 @@ Printed format_reply(const LstCommand& command, const Value& reply) {
 Printed format_error(const LstCommand& command, const Error& error) {
     std::string text;
     switch (-error.status.code()) {
-        case ESRCH: text = "No session exists"; break;
-        case ESHUTDOWN: text = "Session is shutting down"; break;
-        case EACCES: text = "Unmatched session key or not root"; break;
-        case ENOENT: text = "Can't find " + thing_of(command) + " in current session"; break;
-        case EINVAL: text = "Invalid parameters list in command line"; break;
-        case EEXIST: text = thing_of(command) + " already exists"; break;
-        default:
-            text = "Failed to " + action_of(command) + ": " + error.status.text();
+    case ESRCH:
+        text = "No session exists";
+        break;
+    case ESHUTDOWN:
+        text = "Session is shutting down";
+        break;
+    case EACCES:
+        text = "Unmatched session key or not root";
+        break;
+    case ENOENT:
+        text = "Can't find " + thing_of(command) + " in current session";
+        break;
+    case EINVAL:
+        text = "Invalid parameters list in command line";
+        break;
+    case EEXIST:
+        text = thing_of(command) + " already exists";
+        break;
+    default:
+        text = "Failed to " + action_of(command) + ": " + error.status.text();
     }
     // The kernel's words first, for scripts; then what the node says, for people.
     if (!error.text.empty() && error.text != error.status.text()) text += ": " + error.text;

@@ -6,8 +6,8 @@
 
 namespace ulnet::tools {
 
-constexpr int lst_failed = 255;     // usage and everything else
-constexpr int lst_rpc_failed = 254;  // a node could not be reached
+constexpr int lst_failed = 255;       // usage and everything else
+constexpr int lst_rpc_failed = 254;   // a node could not be reached
 constexpr int lst_node_failed = 253;  // a node refused
 
 struct Printed {

@@ -76,13 +76,14 @@ struct Wanted {
         return !any || flags_.contains(letter);
     }
 
-   private:
+ private:
     const std::set<int>& flags_;
 };
 
 std::string rate_line(const char* label, const Spread& spread, const Wanted& wanted) {
     std::string line = label;
-    if (wanted.of('g', {'g', 'n', 'x'})) line += fmt::format("Avg: {:<8.0f} RPC/s ", spread.average);
+    if (wanted.of('g', {'g', 'n', 'x'}))
+        line += fmt::format("Avg: {:<8.0f} RPC/s ", spread.average);
     if (wanted.of('n', {'g', 'n', 'x'})) line += fmt::format("Min: {:<8.0f} RPC/s ", spread.low);
     if (wanted.of('x', {'g', 'n', 'x'})) line += fmt::format("Max: {:<8.0f} RPC/s", spread.high);
     return line + "\n";
@@ -91,9 +92,11 @@ std::string rate_line(const char* label, const Spread& spread, const Wanted& wan
 std::string bandwidth_line(const char* label, const Spread& spread, const Wanted& wanted,
                            const char* unit) {
     std::string line = label;
-    if (wanted.of('g', {'g', 'n', 'x'})) line += fmt::format("Avg: {:<8.2f} {} ", spread.average, unit);
+    if (wanted.of('g', {'g', 'n', 'x'}))
+        line += fmt::format("Avg: {:<8.2f} {} ", spread.average, unit);
     if (wanted.of('n', {'g', 'n', 'x'})) line += fmt::format("Min: {:<8.2f} {} ", spread.low, unit);
-    if (wanted.of('x', {'g', 'n', 'x'})) line += fmt::format("Max: {:<8.2f} {} ", spread.high, unit);
+    if (wanted.of('x', {'g', 'n', 'x'}))
+        line += fmt::format("Max: {:<8.2f} {} ", spread.high, unit);
     return line + "\n";
 }
 

@@ -8,9 +8,9 @@ namespace ulnet {
 
 }  // namespace ulnet
 
-#define CHECK(condition)                                                                \
-    (__builtin_expect(static_cast<bool>(condition), 1)                                  \
-         ? static_cast<void>(0)                                                         \
+#define CHECK(condition)                                                                           \
+    (__builtin_expect(static_cast<bool>(condition), 1)                                             \
+         ? static_cast<void>(0)                                                                    \
          : ::ulnet::check_failed(#condition, __FILE__, __LINE__))
 
 #ifdef NDEBUG

@@ -1,6 +1,6 @@
 // Intrusive doubly linked list: an element carries its hook by inheritance, nothing is allocated.
-// An element X inherits ListHook<X>; further hooks carry other tags and serve List<X, Tag>. It may be
-// on one list a hook.
+// An element X inherits ListHook<X>; further hooks carry other tags and serve List<X, Tag>. It may
+// be on one list a hook.
 #pragma once
 
 #include "cpt/base/check.h"
@@ -8,9 +8,8 @@
 
 namespace ulnet {
 
-template <class Tag>
-class ListHook {
-   public:
+template <class Tag> class ListHook {
+ public:
     ListHook() = default;
     ListHook(const ListHook&) = delete;
     ListHook& operator=(const ListHook&) = delete;
@@ -21,11 +20,10 @@ class ListHook {
 };
 
 // Not thread-safe. Destroying a non-empty list is a programmer error.
-template <class T, class Tag = T>
-class List {
+template <class T, class Tag = T> class List {
     using Hook = ListHook<Tag>;
 
-   public:
+ public:
     List() { head_.next = head_.prev = &head_; }
     List(const List&) = delete;
     List& operator=(const List&) = delete;
@@ -63,7 +61,7 @@ class List {
     }
 
     class Iterator {
-       public:
+     public:
         explicit Iterator(Hook* at) : at_(at) {}
         T& operator*() const { return *static_cast<T*>(at_); }
         T* operator->() const { return static_cast<T*>(at_); }
@@ -73,13 +71,13 @@ class List {
         }
         bool operator==(const Iterator&) const = default;
 
-       private:
+     private:
         Hook* at_;
     };
     Iterator begin() { return Iterator(head_.next); }
     Iterator end() { return Iterator(&head_); }
 
-   private:
+ private:
     void insert_before(Hook& place, T& item) {
         Hook& hook = item;
         DCHECK(!hook.linked());

@@ -17,17 +17,22 @@ std::atomic<LogSink*> process_sink{nullptr};
 
 spdlog::level::level_enum spdlog_level(LogLevel level) {
     switch (level) {
-        case LogLevel::error: return spdlog::level::err;
-        case LogLevel::warn: return spdlog::level::warn;
-        case LogLevel::info: return spdlog::level::info;
-        case LogLevel::debug: return spdlog::level::debug;
-        case LogLevel::trace: return spdlog::level::trace;
+    case LogLevel::error:
+        return spdlog::level::err;
+    case LogLevel::warn:
+        return spdlog::level::warn;
+    case LogLevel::info:
+        return spdlog::level::info;
+    case LogLevel::debug:
+        return spdlog::level::debug;
+    case LogLevel::trace:
+        return spdlog::level::trace;
     }
     return spdlog::level::info;
 }
 
 class StderrSink final : public LogSink {
-   public:
+ public:
     explicit StderrSink(LogLevel level)
         : LogSink(level), logger_("", std::make_shared<spdlog::sinks::stderr_sink_mt>()) {
         logger_.set_level(spdlog::level::trace);
@@ -37,13 +42,15 @@ class StderrSink final : public LogSink {
         logger_.log(spdlog_level(level), spdlog::string_view_t(line.data(), line.size()));
     }
 
-   private:
+ private:
     spdlog::logger logger_;
 };
 
 }  // namespace
 
-std::string_view name_of(LogLevel level) { return level_names[static_cast<std::size_t>(level)]; }
+std::string_view name_of(LogLevel level) {
+    return level_names[static_cast<std::size_t>(level)];
+}
 
 bool parse_log_level(std::string_view name, LogLevel& out) {
     for (std::size_t i = 0; i < level_names.size(); ++i) {
@@ -58,7 +65,9 @@ std::unique_ptr<LogSink> make_stderr_sink(LogLevel level) {
     return std::make_unique<StderrSink>(level);
 }
 
-void set_log_sink(LogSink* sink) { process_sink.store(sink, std::memory_order_release); }
+void set_log_sink(LogSink* sink) {
+    process_sink.store(sink, std::memory_order_release);
+}
 
 bool log_enabled(LogLevel level) {
     const LogSink* sink = process_sink.load(std::memory_order_acquire);
@@ -83,8 +92,10 @@ void LogLimit::log(Instant now, LogLevel level, std::string_view line) {
         return;
     }
     const u64 left_out = left_out_.exchange(0);
-    if (left_out == 0) log_line(level, line);
-    else log_line(level, std::string(line) + " (" + std::to_string(left_out) + " more left out)");
+    if (left_out == 0)
+        log_line(level, line);
+    else
+        log_line(level, std::string(line) + " (" + std::to_string(left_out) + " more left out)");
 }
 
 }  // namespace ulnet

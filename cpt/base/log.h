@@ -17,7 +17,7 @@ std::string_view name_of(LogLevel);
 bool parse_log_level(std::string_view name, LogLevel& out);
 
 class LogSink {
-   public:
+ public:
     explicit LogSink(LogLevel level) : level_(level) {}
     virtual ~LogSink() = default;
     LogSink(const LogSink&) = delete;
@@ -27,7 +27,7 @@ class LogSink {
     bool takes(LogLevel level) const { return level <= level_.load(std::memory_order_relaxed); }
     void set_level(LogLevel level) { level_.store(level, std::memory_order_relaxed); }
 
-   private:
+ private:
     std::atomic<LogLevel> level_;
 };
 
@@ -43,12 +43,12 @@ void log_line(LogLevel level, std::string_view line);
 // The limit of one call site, kept by the object that logs: `burst` lines each `interval`; the next
 // line let through says how many were left out.
 class LogLimit {
-   public:
+ public:
     explicit LogLimit(u32 burst = 10, Duration interval = std::chrono::seconds(10))
         : burst_(burst), interval_(interval) {}
     void log(Instant now, LogLevel level, std::string_view line);
 
-   private:
+ private:
     const u32 burst_;
     const Duration interval_;
     std::atomic<i64> window_ns_{0};  // when the current interval began; 0 = never

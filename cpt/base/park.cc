@@ -29,8 +29,7 @@ bool Park::wait(Duration timeout) {
         spec.tv_nsec = static_cast<long>(timeout.count() % 1'000'000'000);
     }
     while (signal_.exchange(0, std::memory_order_acquire) == 0) {
-        const long result =
-            futex(signal_, FUTEX_WAIT, 0, timeout == forever ? nullptr : &spec);
+        const long result = futex(signal_, FUTEX_WAIT, 0, timeout == forever ? nullptr : &spec);
         if (result < 0 && errno == ETIMEDOUT)
             return signal_.exchange(0, std::memory_order_acquire) != 0;
     }

@@ -8,14 +8,14 @@
 namespace ulnet {
 
 class Park {
-   public:
+ public:
     static constexpr Duration forever = Duration::max();
     // By one thread at a time. True: signalled, and the signal is taken. False: `timeout` passed.
     bool wait(Duration timeout);
     // Any thread.
     void signal();
 
-   private:
+ private:
     std::atomic<u32> signal_{0};
 };
 

@@ -9,7 +9,7 @@
 namespace ulnet {
 
 class Prng {
-   public:
+ public:
     explicit Prng(u64 seed) {
         for (u64& word : state_) {
             seed += 0x9e3779b97f4a7c15;
@@ -33,7 +33,7 @@ class Prng {
     // Uniform enough in 0 ... bound-1; bound > 0.
     u64 below(u64 bound) { return next() % bound; }
 
-   private:
+ private:
     u64 state_[4];
 };
 

@@ -12,7 +12,7 @@ namespace ulnet {
 
 // 0, or a negative errno.
 class [[nodiscard]] Status {
-   public:
+ public:
     constexpr Status() = default;
     constexpr explicit Status(int negative_errno) : code_(negative_errno) {}
     constexpr bool ok() const { return code_ == 0; }
@@ -21,7 +21,7 @@ class [[nodiscard]] Status {
     const char* text() const { return std::strerror(-code_); }
     friend constexpr bool operator==(Status, Status) = default;
 
-   private:
+ private:
     int code_ = 0;
 };
 constexpr Status ok_status{};
@@ -35,9 +35,8 @@ struct [[nodiscard]] Error {
 };
 
 // A value, or the Status that says why there is none.
-template <class T>
-class [[nodiscard]] Result {
-   public:
+template <class T> class [[nodiscard]] Result {
+ public:
     Result(T value) : value_(std::move(value)) {}  // NOLINT: implicit on purpose
     Result(Status status) : status_(status) {      // NOLINT: implicit on purpose
         CHECK(!status.ok());
@@ -55,7 +54,7 @@ class [[nodiscard]] Result {
     T* operator->() { return &**this; }
     const T* operator->() const { return &**this; }
 
-   private:
+ private:
     std::optional<T> value_;
     Status status_;
 };

@@ -9,8 +9,7 @@ namespace ulnet {
 
 namespace {
 
-template <class T>
-Result<T> parse_whole(std::string_view text, int base, T least, T most) {
+template <class T> Result<T> parse_whole(std::string_view text, int base, T least, T most) {
     T value{};
     const char* end = text.data() + text.size();
     const auto [rest, error] = std::from_chars(text.data(), end, value, base);
@@ -20,7 +19,9 @@ Result<T> parse_whole(std::string_view text, int base, T least, T most) {
     return value;
 }
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+char lower(char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
 
 bool same_word(std::string_view text, std::string_view lower_case) {
     if (text.size() != lower_case.size()) return false;

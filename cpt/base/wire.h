@@ -35,27 +35,35 @@ namespace ulnet {
 enum class Order : u8 { little, big };
 constexpr Order native_order =
     std::endian::native == std::endian::little ? Order::little : Order::big;
-constexpr Order other(Order order) { return order == Order::little ? Order::big : Order::little; }
+constexpr Order other(Order order) {
+    return order == Order::little ? Order::big : Order::little;
+}
 
-template <class T>
-struct Le {
+template <class T> struct Le {
     T value{};
     constexpr operator T() const { return value; }
-    constexpr Le& operator=(T v) { value = v; return *this; }
+    constexpr Le& operator=(T v) {
+        value = v;
+        return *this;
+    }
     friend constexpr bool operator==(const Le&, const Le&) = default;
 };
-template <class T>
-struct Be {
+template <class T> struct Be {
     T value{};
     constexpr operator T() const { return value; }
-    constexpr Be& operator=(T v) { value = v; return *this; }
+    constexpr Be& operator=(T v) {
+        value = v;
+        return *this;
+    }
     friend constexpr bool operator==(const Be&, const Be&) = default;
 };
-template <class T>
-struct Opaque {
+template <class T> struct Opaque {
     T value{};
     constexpr operator T() const { return value; }
-    constexpr Opaque& operator=(T v) { value = v; return *this; }
+    constexpr Opaque& operator=(T v) {
+        value = v;
+        return *this;
+    }
     friend constexpr bool operator==(const Opaque&, const Opaque&) = default;
 };
 
@@ -71,8 +79,7 @@ template <class T> constexpr bool is_bytes = false;
 template <std::size_t N> constexpr bool is_bytes<std::array<u8, N>> = true;
 template <std::size_t N> constexpr bool is_bytes<std::array<char, N>> = true;
 
-template <std::integral T>
-T load(const std::byte* at, Order order) {
+template <std::integral T> T load(const std::byte* at, Order order) {
     std::make_unsigned_t<T> value = 0;
     for (std::size_t i = 0; i < sizeof(T); ++i) {
         const std::size_t byte = order == Order::little ? sizeof(T) - 1 - i : i;
@@ -81,8 +88,7 @@ T load(const std::byte* at, Order order) {
     }
     return static_cast<T>(value);
 }
-template <std::integral T>
-void store(std::byte* at, T value, Order order) {
+template <std::integral T> void store(std::byte* at, T value, Order order) {
     auto rest = static_cast<std::make_unsigned_t<T>>(value);
     for (std::size_t i = 0; i < sizeof(T); ++i) {
         const std::size_t byte = order == Order::little ? i : sizeof(T) - 1 - i;
@@ -94,8 +100,7 @@ void store(std::byte* at, T value, Order order) {
 }  // namespace wire_detail
 
 // Bytes that a T takes on the wire.
-template <class T>
-constexpr std::size_t wire_size() {
+template <class T> constexpr std::size_t wire_size() {
     using namespace wire_detail;
     if constexpr (std::integral<T> || is_le<T> || is_be<T> || is_opaque<T> || is_bytes<T>) {
         return sizeof(T);
@@ -107,8 +112,7 @@ constexpr std::size_t wire_size() {
 }
 
 // Offset of a named field of T, or size_t(-1) when there is none.
-template <class T>
-constexpr std::size_t wire_offset(std::string_view wanted) {
+template <class T> constexpr std::size_t wire_offset(std::string_view wanted) {
     std::size_t total = 0;
     std::size_t found = static_cast<std::size_t>(-1);
     T::fields([&]<class Field>(std::string_view name, Field T::*) {
@@ -119,7 +123,7 @@ constexpr std::size_t wire_offset(std::string_view wanted) {
 }
 
 class Reader {
-   public:
+ public:
     explicit Reader(std::span<const std::byte> bytes, Order sender = native_order)
         : rest_(bytes), sender_(sender) {}
     bool ok() const { return ok_; }
@@ -129,8 +133,7 @@ class Reader {
     void fail() { ok_ = false; }
 
     // Reads one value or structure; false (and the Reader stays failed) when bytes are missing.
-    template <class T>
-    bool read(T& out) {
+    template <class T> bool read(T& out) {
         using namespace wire_detail;
         if constexpr (std::integral<T>) {
             if (!need(sizeof(T))) return false;
@@ -138,8 +141,8 @@ class Reader {
             rest_ = rest_.subspan(sizeof(T));
         } else if constexpr (is_le<T> || is_be<T>) {
             if (!need(sizeof(T))) return false;
-            out.value = load<decltype(out.value)>(rest_.data(),
-                                                  is_le<T> ? Order::little : Order::big);
+            out.value =
+                load<decltype(out.value)>(rest_.data(), is_le<T> ? Order::little : Order::big);
             rest_ = rest_.subspan(sizeof(T));
         } else if constexpr (is_opaque<T> || is_bytes<T>) {
             if (!need(sizeof(T))) return false;
@@ -158,7 +161,7 @@ class Reader {
         return view;
     }
 
-   private:
+ private:
     bool need(std::size_t count) {
         if (ok_ && rest_.size() < count) ok_ = false;
         return ok_;
@@ -169,15 +172,14 @@ class Reader {
 };
 
 class Writer {
-   public:
+ public:
     explicit Writer(std::span<std::byte> bytes, Order sender = native_order)
         : all_(bytes), sender_(sender) {}
     bool ok() const { return ok_; }
     // Bytes written so far.
     std::size_t size() const { return used_; }
 
-    template <class T>
-    bool write(const T& value) {
+    template <class T> bool write(const T& value) {
         using namespace wire_detail;
         if constexpr (std::integral<T>) {
             if (!need(sizeof(T))) return false;
@@ -203,7 +205,7 @@ class Writer {
         return true;
     }
 
-   private:
+ private:
     bool need(std::size_t count) {
         if (ok_ && all_.size() - used_ < count) ok_ = false;
         return ok_;

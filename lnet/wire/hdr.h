@@ -17,8 +17,7 @@ struct WireHandle {
     Opaque<u64> interface_cookie{~u64{0}};
     Opaque<u64> object_cookie{~u64{0}};
     bool none() const { return interface_cookie == ~u64{0} && object_cookie == ~u64{0}; }
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("interface_cookie", &WireHandle::interface_cookie);
         f("object_cookie", &WireHandle::object_cookie);
     }

@@ -16,8 +16,14 @@ constexpr u32 ping_bytes_min = 272;   // least sink a requester offers
 constexpr u32 ping_bytes_max = 3960;  // most that `lnetctl ping` offers
 constexpr u32 ping_nis_max = 4096;
 enum PingFeature : u32 {
-    ping_base = 0x01, ping_ni_status = 0x02, ping_rte_disabled = 0x04, ping_multi_rail = 0x08,
-    ping_discovery = 0x10, ping_large_addr = 0x20, ping_primary_large = 0x40, ping_metadata = 0x80,
+    ping_base = 0x01,
+    ping_ni_status = 0x02,
+    ping_rte_disabled = 0x04,
+    ping_multi_rail = 0x08,
+    ping_discovery = 0x10,
+    ping_large_addr = 0x20,
+    ping_primary_large = 0x40,
+    ping_metadata = 0x80,
 };
 constexpr u32 ni_status_up = 0x15aac0de;
 constexpr u32 ni_status_down = 0xdeadface;
@@ -30,10 +36,10 @@ struct PingInfo {
     };
     u32 features = 0;
     u32 pid = pid_lustre;
-    u32 sequence = 0;           // carried as the status of entry 0 (0@lo)
-    std::vector<Entry> nis;     // without 0@lo: the nid4 entries, then the large ones
-    u32 bytes = 0;              // size the sender says it has; more than received = truncated
-    bool truncated = false;     // entries beyond the received bytes are missing
+    u32 sequence = 0;        // carried as the status of entry 0 (0@lo)
+    std::vector<Entry> nis;  // without 0@lo: the nid4 entries, then the large ones
+    u32 bytes = 0;           // size the sender says it has; more than received = truncated
+    bool truncated = false;  // entries beyond the received bytes are missing
     // First large entry if PRIMARY_LARGE, else the first nid4 entry; ANY when there is none.
     Nid primary() const;
     friend bool operator==(const PingInfo&, const PingInfo&) = default;

@@ -40,6 +40,19 @@ def acceptor():
     yield from (bytes.fromhex(r["bytes"]) for r in captured("connreq"))
 
 
+def hello():
+    yield from constructed("hello", "ksock_hello")
+    yield from (bytes.fromhex(r["bytes"]) for r in captured("hello"))
+
+
+def frame():
+    # One byte before the frames tells version and order.
+    for record in records("constructed/socklnd_frame"):
+        version = int(record["struct"][-1])
+        pick = version - 1 + (4 if record["order"] == "be" else 0)
+        yield bytes([pick]) + bytes.fromhex(record["bytes"])[:8192]
+
+
 def hdr4():
     yield from constructed("lnet_header", "lnet_hdr_nid4")
     yield from headers(96)

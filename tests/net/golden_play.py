@@ -173,10 +173,12 @@ class Player:
                 self.received.put((None, error))
 
     def close(self):
-        for listener in self.listeners:
-            listener.close()
-        for conn in self.conns.values():
-            conn.sock.close()
+        for sock in [*self.listeners, *(conn.sock for conn in self.conns.values())]:
+            try:
+                sock.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits in it
+            except OSError:
+                pass  # the other end was faster
+            sock.close()
 
     # --- playing ---------------------------------------------------------------------------
     def put_in_place(self, data):

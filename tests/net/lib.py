@@ -62,6 +62,8 @@ def wait_for(condition, what, deadline_s=DEADLINE_S):
 class Daemon:
     """An lnetd with one tcp NI on `nid`."""
 
+    running = []  # ended after each case, however it went
+
     def __init__(self, nid, tunables=None, name=None, extra=()):
         self.nid = nid
         self.name = name or "n" + nid.split("@")[0].replace(".", "-")
@@ -79,6 +81,7 @@ class Daemon:
         self.process = subprocess.Popen(
             [os.path.join(tools(), "lnetd"), "--config", config, "--socket", self.socket,
              "--name", self.name, *extra], stdout=self.log, stderr=self.log)
+        Daemon.running.append(self)
         wait_for(lambda: self.ready(), f"lnetd {nid} to become ready")
 
     def ready(self):
@@ -135,4 +138,7 @@ def cases(*functions):
             failed += 1
             print(f"FAILED {name}: {error}", flush=True)
             traceback.print_exc(limit=6)
+        for daemon in Daemon.running:
+            daemon.kill()
+        Daemon.running.clear()
     sys.exit(1 if failed else 0)

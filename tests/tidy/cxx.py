@@ -146,7 +146,8 @@ def read_scopes(code):
 
 NO_VARIABLE = re.compile(
     r"^(?:using|typedef|static_assert|friend|namespace|class|struct|enum|union|extern \"\"|"
-    r"return|goto|break|continue|case|default|template|concept|requires|public|private|protected)\b")
+    r"return|goto|break|continue|case|default|template|concept|requires|public|private|"
+    r"protected)\b")
 
 
 def is_mutable(head, starts):
@@ -165,7 +166,9 @@ def mutable_globals(statements, thread_locals_allowed):
     """Statements that make state outlive its objects: globals, static members, static locals."""
     for statement in statements:
         scopes = set(statement.scopes)
-        if {"value", "inner"} & scopes or (thread_locals_allowed and "thread_local" in statement.head):
+        if {"value", "inner"} & scopes:
+            continue
+        if thread_locals_allowed and "thread_local" in statement.head:
             continue
         if scopes <= {"namespace"} and is_mutable(statement.head, ""):
             yield statement

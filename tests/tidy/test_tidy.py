@@ -110,7 +110,8 @@ class Rules(unittest.TestCase):
                      "template <class T> constexpr bool c<T> = true;", "struct S;",
                      "enum E { x };",
                      "static void g(int x = 0) { int local = 1; }", "using A = int;",
-                     "S::S(S&&) noexcept = default;", "struct S { int member = 0; S() = default; };",
+                     "S::S(S&&) noexcept = default;",
+                     "struct S { int member = 0; S() = default; };",
                      "S::S(int x) : a_{x}, b_(2), c_{} { int local; }",
                      "void f(A a = {}, D most = D::max());", "extern const int e;",
                      "auto operator<=>(S, S) = default;", "static Foo make();"):

@@ -18,8 +18,7 @@ struct Item : ListHook<Item>, ListHook<Second> {
     int value;
 };
 
-template <class L>
-std::vector<int> values(L& list) {
+template <class L> std::vector<int> values(L& list) {
     std::vector<int> all;
     for (Item& item : list) all.push_back(item.value);
     return all;

@@ -12,7 +12,7 @@ namespace ulnet {
 namespace {
 
 class Kept final : public LogSink {
-   public:
+ public:
     explicit Kept(LogLevel level) : LogSink(level) { set_log_sink(this); }
     ~Kept() override { set_log_sink(nullptr); }
     void write(LogLevel level, std::string_view line) override {
@@ -62,9 +62,8 @@ TEST(LogLimit, SaysHowManyWereLeftOut) {
     for (int i = 0; i < 5; ++i) limit.log(start, LogLevel::info, "again");
     limit.log(start + std::chrono::seconds(10), LogLevel::info, "again");
     limit.log(start + std::chrono::seconds(11), LogLevel::info, "again");
-    EXPECT_EQ(sink.lines,
-              (std::vector<std::string>{"info again", "info again",
-                                        "info again (3 more left out)", "info again"}));
+    EXPECT_EQ(sink.lines, (std::vector<std::string>{"info again", "info again",
+                                                    "info again (3 more left out)", "info again"}));
 }
 
 TEST(LogLimit, ManyThreads) {

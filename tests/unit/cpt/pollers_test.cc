@@ -16,7 +16,7 @@ using test::eventually;
 
 // Counts what is written to its eventfd.
 class EventPoller : public Poller {
-   public:
+ public:
     EventPoller() : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
     ~EventPoller() { close(fd_); }
     void signal() {
@@ -42,7 +42,7 @@ class EventPoller : public Poller {
     std::atomic<bool> inside{false};
     std::atomic<bool> removed{false};
 
-   private:
+ private:
     const int fd_;
 };
 
@@ -137,8 +137,10 @@ TEST(Pollers, NotStarvedByABusyQueue) {
     struct Endless final : Task {
         void run() override {
             ++runs;
-            if (stop) stopped = true;
-            else sched->post(0, *this);
+            if (stop)
+                stopped = true;
+            else
+                sched->post(0, *this);
         }
         Sched* sched = nullptr;
         std::atomic<u64> runs{0};

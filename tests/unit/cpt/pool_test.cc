@@ -183,8 +183,10 @@ TEST(ObjectPool, TravellingObjects) {
                 const auto free_all = [&] {
                     for (Object* object : objects) pool.free(*object);
                 };
-                if (round % 3 == 0) free_all();
-                else run_on(sched, (t + 1) % 2, free_all);
+                if (round % 3 == 0)
+                    free_all();
+                else
+                    run_on(sched, (t + 1) % 2, free_all);
             }
         });
     for (auto& thread : threads) thread.join();

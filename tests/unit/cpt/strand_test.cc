@@ -14,8 +14,7 @@ namespace {
 
 // The model: wakers that add work and wake, workers that take the strand off a queue and step it.
 // Every atomic operation is one move; all orders of moves are walked.
-template <class Bits>
-class StrandModel {
+template <class Bits> class StrandModel {
     static constexpr u32 wakers = 2;
     static constexpr u32 wakes_each = 2;
     static constexpr u32 workers = 2;
@@ -33,7 +32,7 @@ class StrandModel {
         auto operator<=>(const State&) const = default;
     };
 
-   public:
+ public:
     // Walks all states; the first broken rule, or nothing.
     std::string check() {
         walk(State{});
@@ -41,7 +40,7 @@ class StrandModel {
     }
     std::size_t states() const { return seen_.size(); }
 
-   private:
+ private:
     void walk(const State& from) {
         if (!broken_.empty() || !seen_.insert(from).second) return;
         u32 inside = 0;
@@ -78,35 +77,35 @@ class StrandModel {
     bool move_worker(State to, u32 i) {
         Bits bits(to.bits);
         switch (to.worker[i]) {
-            case free:
-                if (to.queued == 0) return false;
-                --to.queued;
-                to.worker[i] = beginning;
-                break;
-            case beginning:
-                bits.begin();
-                to.worker[i] = stepping;
-                break;
-            case stepping:
-                to.work = 0;
-                to.owed = false;
-                to.worker[i] = ending_idle;
-                if (to.more_left > 0) {
-                    State more = to;
-                    --more.more_left;
-                    more.owed = true;
-                    more.worker[i] = ending_more;
-                    walk(more);
-                }
-                break;
-            case ending_idle:
-            case ending_more:
-                to.worker[i] = bits.end(to.worker[i] == ending_more) ? reposting : free;
-                break;
-            case reposting:
-                ++to.queued;
-                to.worker[i] = free;
-                break;
+        case free:
+            if (to.queued == 0) return false;
+            --to.queued;
+            to.worker[i] = beginning;
+            break;
+        case beginning:
+            bits.begin();
+            to.worker[i] = stepping;
+            break;
+        case stepping:
+            to.work = 0;
+            to.owed = false;
+            to.worker[i] = ending_idle;
+            if (to.more_left > 0) {
+                State more = to;
+                --more.more_left;
+                more.owed = true;
+                more.worker[i] = ending_more;
+                walk(more);
+            }
+            break;
+        case ending_idle:
+        case ending_more:
+            to.worker[i] = bits.end(to.worker[i] == ending_more) ? reposting : free;
+            break;
+        case reposting:
+            ++to.queued;
+            to.worker[i] = free;
+            break;
         }
         to.bits = bits.bits();
         walk(to);
@@ -125,7 +124,7 @@ TEST(StrandBits, EveryInterleaving) {
 
 // The model must be able to find faults: without the second bit a wake during a step is lost.
 class OneBit {
-   public:
+ public:
     explicit OneBit(u32 bits) : bits_(bits) {}
     bool wake() { return std::exchange(bits_, 1) == 0; }
     void begin() {}
@@ -136,12 +135,12 @@ class OneBit {
     bool idle() const { return bits_ == 0; }
     u32 bits() const { return bits_; }
 
-   private:
+ private:
     u32 bits_;
 };
 // Clearing at the beginning lets two workers in.
 class ClearsEarly : public OneBit {
-   public:
+ public:
     using OneBit::OneBit;
     void begin() { OneBit::end(false); }
 };
@@ -152,7 +151,7 @@ TEST(StrandBits, TheModelFindsFaults) {
 }
 
 class CountingStrand final : public Strand {
-   public:
+ public:
     CountingStrand(Sched& sched, CptId cpt) : Strand(sched, cpt) {}
     std::atomic<u64> added{0};
     std::atomic<u64> done{0};
@@ -160,7 +159,7 @@ class CountingStrand final : public Strand {
     std::atomic<bool> running{false};
     u64 plain = 0;  // without protection: TSan would see steps that are not ordered
 
-   private:
+ private:
     bool step(Budget& budget) override {
         if (running.exchange(true)) ++overlaps;
         bool more = false;

@@ -10,13 +10,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-template <class T>
-void expect(const Result<T>& result, T value) {
+template <class T> void expect(const Result<T>& result, T value) {
     ASSERT_TRUE(result.ok()) << result.status().text();
     EXPECT_EQ(*result, value);
 }
-template <class T>
-int error_of(const Result<T>& result) {
+template <class T> int error_of(const Result<T>& result) {
     return -result.status().code();
 }
 

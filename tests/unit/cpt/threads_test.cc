@@ -29,11 +29,13 @@ CptTable made_up(u32 cpts, u32 workers) {
     return *table;
 }
 
-ThreadSchedOptions floating() { return {.pin = false, .seed = 1}; }
+ThreadSchedOptions floating() {
+    return {.pin = false, .seed = 1};
+}
 
 // Holds a worker until released, as no task may do outside of tests.
 class Blocker final : public Task {
-   public:
+ public:
     void run() override {
         held = true;
         while (!released) std::this_thread::yield();
@@ -45,7 +47,7 @@ class Blocker final : public Task {
 };
 
 class Counting final : public Task {
-   public:
+ public:
     void run() override { ++runs; }
     std::atomic<u64> runs{0};
 };
@@ -88,8 +90,10 @@ TEST(ThreadSched, NoLostWakeUpBetweenCpts) {
     ThreadSched sched(made_up(2, 2), floating());
     struct Bounce final : Task {
         void run() override {
-            if (--left == 0) done = true;
-            else sched->post(left % 2, *this);
+            if (--left == 0)
+                done = true;
+            else
+                sched->post(left % 2, *this);
         }
         Sched* sched = nullptr;
         u64 left = 20'000;
@@ -138,6 +142,7 @@ TEST(ThreadSched, BlockedWorkerStrandsNothing) {
     for (Counting& task : tasks) EXPECT_TRUE(eventually([&] { return task.runs == 1; }));
     EXPECT_FALSE(blocker.ended);
     blocker.released = true;
+    EXPECT_TRUE(eventually([&] { return blocker.ended.load(); }));
 }
 
 TEST(ThreadSched, TaskPostedByAWorkerThatThenBlocksIsRunByASibling) {
@@ -164,10 +169,10 @@ TEST(ThreadSched, WorkSpreadsOverSiblings) {
     ThreadSched sched(made_up(1, 3), floating());
     std::vector<Blocker> blockers(3);
     for (Blocker& blocker : blockers) sched.post(0, blocker);
-    for (Blocker& blocker : blockers)
-        EXPECT_TRUE(eventually([&] { return blocker.held.load(); }));
+    for (Blocker& blocker : blockers) EXPECT_TRUE(eventually([&] { return blocker.held.load(); }));
     EXPECT_FALSE(sched.worth_handing_off(0, std::chrono::seconds(1)));
     for (Blocker& blocker : blockers) blocker.released = true;
+    for (Blocker& blocker : blockers) EXPECT_TRUE(eventually([&] { return blocker.ended.load(); }));
     EXPECT_TRUE(eventually([&] { return sched.worth_handing_off(0, std::chrono::seconds(1)); }));
     EXPECT_FALSE(sched.worth_handing_off(0, std::chrono::microseconds(1)));
 }

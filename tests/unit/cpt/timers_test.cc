@@ -24,7 +24,7 @@ CptTable two_cpts() {
 }
 
 class Alarm final : public Timer {
-   public:
+ public:
     explicit Alarm(Sched& sched) : sched_(sched) {}
     void fire() override {
         at = sched_.now();
@@ -35,7 +35,7 @@ class Alarm final : public Timer {
     std::atomic<u32> slot{99};
     std::atomic<Instant> at{};
 
-   private:
+ private:
     Sched& sched_;
 };
 
@@ -125,8 +125,10 @@ TEST(Timers, ArmedAndCancelledFromManyThreads) {
                 sched.arm(static_cast<CptId>(prng.below(2)), alarm, sched.now() + delay);
                 if (prng.below(2) == 0) std::this_thread::yield();
                 const bool wait = prng.below(20) == 0;
-                if (wait) ++expected;
-                else if (!sched.cancel(alarm)) ++expected;
+                if (wait)
+                    ++expected;
+                else if (!sched.cancel(alarm))
+                    ++expected;
                 ASSERT_TRUE(eventually([&] { return alarm.fired == expected; }));
             }
             EXPECT_FALSE(sched.cancel(alarm));
@@ -167,8 +169,8 @@ TEST(Timers, SharedTimersFromManyThreads) {
 }
 
 TEST(Timers, StillArmedAtStopDoNotFire) {
-    auto sched = std::make_unique<ThreadSched>(CptTable::single(1), ThreadSchedOptions{
-                                                                        .pin = false, .seed = 1});
+    auto sched = std::make_unique<ThreadSched>(CptTable::single(1),
+                                               ThreadSchedOptions{.pin = false, .seed = 1});
     Alarm alarm(*sched);
     sched->arm(0, alarm, sched->now() + hours(1));
     sched->stop();

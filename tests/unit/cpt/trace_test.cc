@@ -13,7 +13,9 @@
 namespace ulnet {
 namespace {
 
-std::string_view name_of_kind(u32 kind) { return kind == 1 ? "one" : "other"; }
+std::string_view name_of_kind(u32 kind) {
+    return kind == 1 ? "one" : "other";
+}
 
 TEST(Trace, KeepsTheLastRecordsOfEachRing) {
     ThreadSched sched(CptTable::single(1), {.pin = false, .seed = 1});

@@ -7,8 +7,7 @@
 namespace ulnet::test {
 
 // True once `condition` holds; false after 30 s.
-template <class F>
-bool eventually(F condition) {
+template <class F> bool eventually(F condition) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     while (!condition()) {
         if (std::chrono::steady_clock::now() > deadline) return false;

@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 class Probe final : public Timer {
-   public:
+ public:
     explicit Probe(u32 number = 0) : id(number) {}
     void fire() override {}
     const u32 id;
@@ -81,16 +81,19 @@ TEST(TimerWheel, ClearUnarms) {
 
 // The model: all armed timers by tick.
 class Model {
-   public:
+ public:
     explicit Model(u64 seed) : prng_(seed) {
         for (u32 id = 0; id < timers_max; ++id) timers_.push_back(std::make_unique<Probe>(id));
     }
     void run(u32 steps) {
         for (u32 step = 0; step < steps; ++step) {
             const u64 choice = prng_.below(10);
-            if (choice < 5) arm();
-            else if (choice < 7) cancel();
-            else advance(distance());
+            if (choice < 5)
+                arm();
+            else if (choice < 7)
+                cancel();
+            else
+                advance(distance());
             ASSERT_EQ(wheel_.size(), ticks_.size());
             check_next();
             if (testing::Test::HasFatalFailure()) return;
@@ -98,7 +101,7 @@ class Model {
         wheel_.clear();
     }
 
-   private:
+ private:
     static constexpr u32 timers_max = 200;
     static i64 ceil_tick(Instant at) {
         const i64 ns = (at - start).count();
@@ -111,8 +114,7 @@ class Model {
     }
     void arm() {
         Probe& timer = *timers_[prng_.below(timers_max)];
-        const Instant deadline =
-            prng_.below(20) == 0 ? now_ - distance() : now_ + distance();
+        const Instant deadline = prng_.below(20) == 0 ? now_ - distance() : now_ + distance();
         wheel_.arm(timer, deadline);
         ticks_[timer.id] = ceil_tick(deadline);
     }

@@ -1,0 +1,14 @@
+// The drivers that this build has. For programs that make a Node.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "lnet/lnd.h"
+
+namespace ulnet::tools {
+
+// One of each, the loopback's first. The Node does not own them: they outlive it.
+std::vector<std::unique_ptr<Lnd>> make_drivers();
+
+}  // namespace ulnet::tools
