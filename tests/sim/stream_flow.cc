@@ -145,7 +145,7 @@ void StreamNet::deliver(Side& side) {
     const bool vanished =
         side.swallowed || (peer.dead && !host_of(side.remote.address).up);
     if (blocked || vanished) {
-        if (engine_.now() - side.unacked_since > unacked_timeout) return fail(side, ETIMEDOUT);
+        if (engine_.now() - side.unacked_since > side.unacked_timeout) return fail(side, ETIMEDOUT);
         engine_.schedule(side.deliver, engine_.now() + model_.retry_after(side.attempt++));
         return;
     }

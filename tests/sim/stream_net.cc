@@ -62,6 +62,7 @@ Connection& StreamNet::make() {
         side.last_arrival = {};
         side.attempt = side.probes = 0;
         side.window_shut = false;
+        side.unacked_timeout = unacked_timeout;
         side.tx_buffer = params.tx_buffer;
         side.rx_buffer = params.rx_buffer;
         side.last_heard = side.unacked_since = engine_.now();

@@ -90,6 +90,7 @@ struct Side final : ListHook<OnHost> {
     u32 attempt = 0;
     bool window_shut = false;
     u32 tx_buffer = 0, rx_buffer = 0;
+    Duration unacked_timeout{};
     Instant last_heard{}, unacked_since{};
     List<Side, OnHost>* on = nullptr;  // the list it is linked to
     u32 keepalive_idle_s = 0, keepalive_interval_s = 0, keepalive_count = 0, probes = 0;
@@ -163,7 +164,7 @@ class StreamNet {
    private:
     friend struct Side;
     static constexpr Duration connect_timeout = std::chrono::seconds(127);
-    static constexpr Duration unacked_timeout = std::chrono::seconds(924);
+    static constexpr Duration unacked_timeout = std::chrono::seconds(924);  // as the kernel's
     struct Host {
         bool up = true;
         u32 next_port = 32768;
