@@ -185,6 +185,7 @@ class Course {
         spec.level = plan_.level;
         if (plan_.traffic.check_order)
             spec.wrap = [this](std::unique_ptr<Lnd> inner) {
+                if (plan_.node.wrap) inner = plan_.node.wrap(std::move(inner));
                 return make_tap(std::move(inner), order_tap_);
             };
         for (u32 i = 0; i < plan_.nodes; ++i) world_.add_node(spec).start();
