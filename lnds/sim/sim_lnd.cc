@@ -17,7 +17,7 @@ constexpr std::array<TunableSpec, 1> specs{{
 }};
 
 class SimLnd final : public Lnd {
-   public:
+ public:
     SimLnd(SimNet& net, NetType type) : net_(net), type_(type) {}
     std::string_view name() const override { return "sim"; }
     NetType net_type() const override { return type_; }
@@ -38,7 +38,7 @@ class SimLnd final : public Lnd {
         return std::unique_ptr<LndNi>(std::move(ni));
     }
 
-   private:
+ private:
     SimNet& net_;
     const NetType type_;
 };

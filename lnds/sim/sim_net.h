@@ -19,7 +19,7 @@ struct SimFrame : ListHook<SimFrame> {
 
 // One NI, as the net sees it. The net calls from outside the node's workers.
 class SimPort {
-   public:
+ public:
     // The frame is the port's until it gives it back with SimNet::free().
     virtual void arrived(SimFrame&) = 0;
     // The local end of the frame's message: it has left, or it never will. Once for each
@@ -28,12 +28,12 @@ class SimPort {
     // The way to this peer broke: what has not been read from it may be lost.
     virtual void peer_lost(const Nid&) = 0;
 
-   protected:
+ protected:
     ~SimPort() = default;
 };
 
 class SimNet {
-   public:
+ public:
     virtual ~SimNet() = default;
     // EADDRINUSE: the NID is taken.
     virtual Status attach(const Nid&, Sched&, SimPort&) = 0;

@@ -161,7 +161,9 @@ void SimNi::describe(ctl::Value& out) const {
     out.set("peers", static_cast<u64>(peers_.size()));
 }
 
-Status SimNi::tune(std::size_t, i64) { return Status(-EPERM); }
+Status SimNi::tune(std::size_t, i64) {
+    return Status(-EPERM);
+}
 
 void SimNi::close(Task& done) {
     CHECK(close_done_ == nullptr);
@@ -179,7 +181,9 @@ void SimNi::arrived(SimFrame& frame) {
     peer(frame.from).arrived(frame);
 }
 
-void SimNi::sent(Msg& msg, Status status, Health health) { end(msg, status, health); }
+void SimNi::sent(Msg& msg, Status status, Health health) {
+    end(msg, status, health);
+}
 
 void SimNi::peer_lost(const Nid& nid) {
     for (const auto& [id, peer] : peers_)

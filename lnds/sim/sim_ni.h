@@ -13,7 +13,7 @@ class SimNi;
 
 // What comes from one peer: frames wait in order; a strand tells the core of one at a time.
 class SimPeer final : public Strand {
-   public:
+ public:
     SimPeer(SimNi&, Sched&, CptId, const ProcessId&);
     ~SimPeer() = default;
     void arrived(SimFrame&);
@@ -28,7 +28,7 @@ class SimPeer final : public Strand {
     u64 queued() const { return queue_.size(); }
     bool parked() const { return parked_; }
 
-   private:
+ private:
     // announced: arrived() is being called; waiting: the core owes a receive(); assigned: it came.
     enum class State : u8 { ready, announced, waiting, assigned };
     bool step(Budget&) override;
@@ -41,14 +41,14 @@ class SimPeer final : public Strand {
     SimFrame* current_ = nullptr;
     State state_ = State::ready;
     u64 token_ = 0;
-    bool lost_ = false;    // the payload of the current message went with the way to the peer
+    bool lost_ = false;  // the payload of the current message went with the way to the peer
     bool parked_ = false;
     Msg* into_ = nullptr;
     u32 len_ = 0;
 };
 
 class SimNi final : public LndNi, public SimPort {
-   public:
+ public:
     SimNi(const NiConfig&, LndUp&, Sched&, SimNet&);
     ~SimNi() override;
     SimNi(const SimNi&) = delete;
@@ -73,7 +73,7 @@ class SimNi final : public LndNi, public SimPort {
     void progressed();
     void count_received(u32 bytes);
 
-   private:
+ private:
     // Ends of sends wait here for a worker.
     struct Finisher final : Strand {
         Finisher(SimNi& owner, Sched& sched, CptId cpt) : Strand(sched, cpt), ni(owner) {}

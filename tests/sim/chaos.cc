@@ -10,8 +10,8 @@ using std::chrono::seconds;
 
 namespace {
 
-constexpr std::array names{"pause", "long pause", "crash", "power loss", "partition",
-                           "one-way", "reset", "half-open", "clock jump", "slow"};
+constexpr std::array names{"pause",   "long pause", "crash",     "power loss", "partition",
+                           "one-way", "reset",      "half-open", "clock jump", "slow"};
 static_assert(names.size() == static_cast<std::size_t>(Fault::count_));
 
 }  // namespace
@@ -49,7 +49,9 @@ void Chaos::stop() {
     world_.model.heal_all();
 }
 
-SimNode& Chaos::any_node() { return world_.node(prng_.below(world_.nodes())); }
+SimNode& Chaos::any_node() {
+    return world_.node(prng_.below(world_.nodes()));
+}
 
 void Chaos::later(Duration least, Duration most, std::function<void()> heal) {
     std::erase_if(healings_, [](const auto& healing) { return !healing->scheduled(); });
@@ -116,7 +118,8 @@ void Chaos::apply(Fault fault) {
         later(milliseconds(1), seconds(5), [this, a] { world_.model.slow(a, 1); });
         return;
     }
-    case Fault::count_: CHECK(false);
+    case Fault::count_:
+        CHECK(false);
     }
 }
 

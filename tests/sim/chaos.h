@@ -11,7 +11,16 @@
 namespace ulnet::sim {
 
 enum class Fault : u8 {
-    pause, long_pause, crash, power_loss, partition, one_way, reset, half_open, clock_jump, slow,
+    pause,
+    long_pause,
+    crash,
+    power_loss,
+    partition,
+    one_way,
+    reset,
+    half_open,
+    clock_jump,
+    slow,
     count_,
 };
 
@@ -24,7 +33,7 @@ struct ChaosParams {
 };
 
 class Chaos {
-   public:
+ public:
     Chaos(World&, const ChaosParams&);
     ~Chaos();
     Chaos(const Chaos&) = delete;
@@ -33,7 +42,7 @@ class Chaos {
     void stop();
     u64 faults() const { return faults_; }
 
-   private:
+ private:
     struct Healing final : Happening {
         explicit Healing(std::function<void()> fn) : heal(std::move(fn)) {}
         ~Healing() = default;

@@ -23,9 +23,12 @@ std::byte pattern_byte(u64 id, u64 offset) {
 
 const char* name_of(OpKind kind) {
     switch (kind) {
-    case OpKind::put: return "put";
-    case OpKind::put_ack: return "put with ack";
-    case OpKind::get: return "get";
+    case OpKind::put:
+        return "put";
+    case OpKind::put_ack:
+        return "put with ack";
+    case OpKind::get:
+        return "get";
     }
     return "?";
 }
@@ -101,8 +104,8 @@ void Checkers::start(OpRecord& op) {
     ++started_;
 }
 
-void Checkers::initiator_event(OpRecord& op, const Event& event,
-                               std::span<const std::byte> payload, u64 pattern, u64 offset) {
+void Checkers::initiator_event(OpRecord& op, const Event& event, std::span<const std::byte> payload,
+                               u64 pattern, u64 offset) {
     world_.engine.trace(Trace::event, op.id, static_cast<u64>(event.kind),
                         static_cast<u64>(-event.status.code()));
     if (op.ended) return wrong(op, "an event after the one with `unlinked`");
@@ -112,13 +115,17 @@ void Checkers::initiator_event(OpRecord& op, const Event& event,
         if (++op.sends > 1) wrong(op, "two SEND events");
         break;
     case Event::Kind::ack:
-    case Event::Kind::reply: check_answer(op, event, payload, pattern, offset); break;
+    case Event::Kind::reply:
+        check_answer(op, event, payload, pattern, offset);
+        break;
     case Event::Kind::unlink:
         if (!event.unlinked) wrong(op, "an UNLINK event that does not unlink");
         if (op.status == 0) op.status = -ECANCELED;
         break;
     case Event::Kind::get:
-    case Event::Kind::put: wrong(op, "the event of a target on the initiator's MD"); break;
+    case Event::Kind::put:
+        wrong(op, "the event of a target on the initiator's MD");
+        break;
     }
     if (!event.unlinked) return;
     op.ended = true;
@@ -243,8 +250,8 @@ void Checkers::audit(Node& node, const std::string& where) {
     differs("rst_alloc", static_cast<i64>(stats.rst_alloc), 0);
     for (const NiView& ni : inspect_nis(node)) {
         if (ni.config.credits == 0) continue;
-        const u32 queues = static_cast<u32>(
-            ni.config.cpts.empty() ? node.sched().cpts().size() : ni.config.cpts.size());
+        const u32 queues = static_cast<u32>(ni.config.cpts.empty() ? node.sched().cpts().size()
+                                                                   : ni.config.cpts.size());
         differs("NI credits", ni.credits_free,
                 i64{queues} * queue_credits(ni.config.credits, ni.config.peer_credits, queues));
     }

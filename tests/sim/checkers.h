@@ -1,5 +1,5 @@
-// What must hold in every run, whatever the faults. The workload reports operations and events here;
-// the first violation fails the World.
+// What must hold in every run, whatever the faults. The workload reports operations and events
+// here; the first violation fails the World.
 #pragma once
 
 #include <deque>
@@ -46,13 +46,15 @@ struct MdRecord {
 
 // The order in which one receiving MD with a running offset was filled.
 class OrderRecord {
-   public:
-    void add(u32 offset, u32 sender, u64 sequence) { entries_.push_back({offset, sender, sequence}); }
+ public:
+    void add(u32 offset, u32 sender, u64 sequence) {
+        entries_.push_back({offset, sender, sequence});
+    }
     // Sequence numbers of each sender rise with the offset; else a sentence.
     std::string check();
     void clear() { entries_.clear(); }
 
-   private:
+ private:
     struct Entry {
         u32 offset, sender;
         u64 sequence;
@@ -61,7 +63,7 @@ class OrderRecord {
 };
 
 class Checkers {
-   public:
+ public:
     explicit Checkers(World& world) : world_(world) {}
 
     OpRecord& begin(OpKind kind, u32 from, u32 to, u32 bytes);
@@ -100,7 +102,7 @@ class Checkers {
     // strand; `where` is for the sentence.
     void audit(Node& node, const std::string& where);
 
-   private:
+ private:
     void check_answer(OpRecord&, const Event&, std::span<const std::byte> payload, u64 pattern,
                       u64 offset);
     void compare(const OpRecord& op);

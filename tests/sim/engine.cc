@@ -18,8 +18,8 @@ u64 mix(u64 value) {
 }  // namespace
 
 Engine::Engine(u64 seed)
-    : network(seed * 4 + 0), scheduling(seed * 4 + 1), workload(seed * 4 + 2),
-      faults(seed * 4 + 3), wheel_(Instant{}) {}
+    : network(seed * 4 + 0), scheduling(seed * 4 + 1), workload(seed * 4 + 2), faults(seed * 4 + 3),
+      wheel_(Instant{}) {}
 
 Engine::~Engine() {
     CHECK(events_ == 0);
@@ -93,8 +93,7 @@ bool Engine::step(Instant limit) {
         next_timer_ = wheel_.next_deadline();
         next_timer_known_ = true;
     }
-    const Instant next =
-        heap_.empty() ? instant_never : Instant(Duration(heap_.front().at));
+    const Instant next = heap_.empty() ? instant_never : Instant(Duration(heap_.front().at));
     if (std::min(next, next_timer_) > limit) {
         now_ = std::max(now_, limit);
         return false;
@@ -129,7 +128,9 @@ void Engine::arm(Timer& timer, Instant deadline) {
     if (deadline < next_timer_) next_timer_known_ = false;
 }
 
-bool Engine::cancel(Timer& timer) { return wheel_.cancel(timer); }
+bool Engine::cancel(Timer& timer) {
+    return wheel_.cancel(timer);
+}
 
 u32 Engine::enter(SimSched& sched) {
     const auto free = std::find(scheds_.begin(), scheds_.end(), nullptr);
@@ -141,7 +142,9 @@ u32 Engine::enter(SimSched& sched) {
     return static_cast<u32>(scheds_.size() - 1);
 }
 
-void Engine::leave(u32 index) { scheds_[index] = nullptr; }
+void Engine::leave(u32 index) {
+    scheds_[index] = nullptr;
+}
 
 void Engine::trace(Trace kind, u64 a, u64 b, u64 c) {
     if (print_ != nullptr && kind != Trace::task && kind != Trace::timer) {

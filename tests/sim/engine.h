@@ -18,39 +18,47 @@ class Engine;
 
 // Something that happens at an instant. The owner keeps it until it has happened or was withdrawn.
 class Happening {
-   public:
+ public:
     virtual void happen() = 0;
     bool scheduled() const { return place_ != nowhere; }
 
-   protected:
+ protected:
     Happening() = default;
     Happening(const Happening&) = delete;
     ~Happening() { CHECK(place_ == nowhere); }
 
-   private:
+ private:
     friend class Engine;
     static constexpr u32 nowhere = 0xffffffff;
     u32 place_ = nowhere;  // in the engine's heap
 };
 
 // An event that runs a member function of its owner.
-template <class Owner, void (Owner::*Happen)()>
-class EventOf final : public Happening {
-   public:
+template <class Owner, void (Owner::*Happen)()> class EventOf final : public Happening {
+ public:
     explicit EventOf(Owner& owner) : owner_(owner) {}
     void happen() override { (owner_.*Happen)(); }
 
-   private:
+ private:
     Owner& owner_;
 };
 
 // What the trace hash tells apart.
 enum class Trace : u8 {
-    task, timer, message, bytes, connection, reset, fault, node, operation, event,
+    task,
+    timer,
+    message,
+    bytes,
+    connection,
+    reset,
+    fault,
+    node,
+    operation,
+    event,
 };
 
 class Engine {
-   public:
+ public:
     explicit Engine(u64 seed);
     ~Engine();
     Engine(const Engine&) = delete;
@@ -81,7 +89,7 @@ class Engine {
     // One stream of randomness a concern, so that a draw in one does not change the others.
     Prng network, scheduling, workload, faults;
 
-   private:
+ private:
     static constexpr u32 arity = 4;
     struct Place {
         i64 at;
@@ -112,8 +120,12 @@ class Engine {
 };
 
 // Draws. `percent` chances out of 100; `between` includes both ends.
-inline bool chance(Prng& prng, u32 percent) { return percent > 0 && prng.below(100) < percent; }
-inline u64 between(Prng& prng, u64 low, u64 high) { return low + prng.below(high - low + 1); }
+inline bool chance(Prng& prng, u32 percent) {
+    return percent > 0 && prng.below(100) < percent;
+}
+inline u64 between(Prng& prng, u64 low, u64 high) {
+    return low + prng.below(high - low + 1);
+}
 inline Duration between(Prng& prng, Duration low, Duration high) {
     return low + Duration(static_cast<i64>(prng.below(static_cast<u64>((high - low).count()) + 1)));
 }

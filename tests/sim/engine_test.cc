@@ -12,7 +12,9 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-Instant at(Duration since_start) { return Instant{} + since_start; }
+Instant at(Duration since_start) {
+    return Instant{} + since_start;
+}
 
 struct Mark final : Happening {
     Mark(std::vector<int>& list, int number) : marks(list), id(number) {}
@@ -23,7 +25,8 @@ struct Mark final : Happening {
 };
 
 void run(Engine& engine, Duration until = seconds(100)) {
-    while (engine.step(at(until))) {}
+    while (engine.step(at(until))) {
+    }
 }
 
 TEST(Engine, HappensInOrderOfTimeThenOfScheduling) {
@@ -77,7 +80,7 @@ TEST(Engine, MovesAnEventThatIsScheduledAgain) {
 }
 
 class SchedTest : public testing::Test {
-   protected:
+ protected:
     static SimSchedOptions options(u32 workers) {
         SimSchedOptions made;
         made.workers_per_cpt = workers;
@@ -128,13 +131,13 @@ TEST_F(SchedTest, APostTakesEffectAtTheTimeItsTaskHasReached) {
 }
 
 class Counter final : public Strand {
-   public:
+ public:
     Counter(SimSched& sched, int turns) : Strand(sched, 0), left_(turns) {}
     ~Counter() = default;
     int overlaps = 0;
     std::vector<u32> slots;
 
-   private:
+ private:
     bool step(Budget&) override {
         const Instant begin = sched_.now();
         if (begin < end_) ++overlaps;

@@ -119,8 +119,8 @@ void MessageNet::leave(Flight& flight) {
                     gone ? Health::remote_error : Health::network_timeout);
     }
     flight.phase = Phase::stalled;
-    engine_.schedule(flight, std::min(flight.give_up,
-                                      engine_.now() + model_.retry_after(flight.attempt++)));
+    engine_.schedule(
+        flight, std::min(flight.give_up, engine_.now() + model_.retry_after(flight.attempt++)));
 }
 
 void MessageNet::depart(Flight& flight, u64 to_port) {

@@ -13,7 +13,7 @@
 namespace ulnet::sim {
 
 class MessageNet final : public SimNet {
-   public:
+ public:
     // A message that finds no way ends after this long.
     static constexpr Duration timeout = std::chrono::seconds(50);
 
@@ -27,7 +27,8 @@ class MessageNet final : public SimNet {
     void transmit(SimPort& from, SimFrame&) override;
     void cut(SimPort& from, const Nid& to) override;
 
-    // The host is gone from the network: its ports reach nobody and their NIDs may be attached anew.
+    // The host is gone from the network: its ports reach nobody and their NIDs may be attached
+    // anew.
     void unplug(u32 host);
     // A connection between two hosts breaks, both ways.
     void reset(u32 host, u32 other);
@@ -35,7 +36,7 @@ class MessageNet final : public SimNet {
     u64 delivered() const { return delivered_; }
     u64 frames_out() const { return frames_.size() - free_.size(); }
 
-   private:
+ private:
     struct Port;
     struct Link;
     struct OnLink;
@@ -49,7 +50,7 @@ class MessageNet final : public SimNet {
         Link* link = nullptr;
         Phase phase = Phase::leaving;
         u32 attempt = 0;
-        u64 to_port = 0;   // which incarnation it was sent to
+        u64 to_port = 0;  // which incarnation it was sent to
         Instant give_up{};
     };
     // One way between a port and a NID.

@@ -12,14 +12,14 @@ namespace ulnet::sim {
 struct NetParams {
     Duration latency_min = std::chrono::microseconds(5);
     Duration latency_max = std::chrono::microseconds(50);
-    u32 tail_percent = 0;                                  // messages that take up to tail_max
+    u32 tail_percent = 0;  // messages that take up to tail_max
     Duration tail_max = std::chrono::milliseconds(20);
-    u64 bytes_per_us = 12'500;                             // 100 Gb/s
-    u32 loss_per_million = 0;                              // message level: lost; streams: reset
+    u64 bytes_per_us = 12'500;  // 100 Gb/s
+    u32 loss_per_million = 0;   // message level: lost; streams: reset
 };
 
 class NetModel {
-   public:
+ public:
     explicit NetModel(Engine& engine) : engine_(engine) {}
 
     NetParams params;
@@ -65,7 +65,7 @@ class NetModel {
     }
     Engine& engine() { return engine_; }
 
-   private:
+ private:
     static u64 key(u32 from, u32 to) { return u64{from} << 32 | to; }
     Engine& engine_;
     std::set<u64> blocked_;

@@ -146,7 +146,7 @@ constexpr std::array<Scenario, 8> all{{
 
 // One run, step by step; the first step that fails ends it.
 class Course {
-   public:
+ public:
     Course(World& world, const Plan& plan)
         : world_(world), plan_(plan), checkers_(world), traffic_(world, checkers_, plan.traffic),
           chaos_(world, plan.chaos) {}
@@ -174,7 +174,7 @@ class Course {
     const Checkers& checkers() const { return checkers_; }
     u64 faults() const { return chaos_.faults(); }
 
-   private:
+ private:
     static constexpr Duration round_limit = seconds(4000);
     static constexpr Duration settle = seconds(130);
 
@@ -249,7 +249,9 @@ class Course {
 
 }  // namespace
 
-std::span<const Scenario> scenarios() { return all; }
+std::span<const Scenario> scenarios() {
+    return all;
+}
 
 const Scenario* find_scenario(std::string_view name) {
     for (const Scenario& scenario : all)
@@ -269,8 +271,8 @@ std::string to_text(const Plan& plan) {
     return std::to_string(plan.nodes) + " nodes, " +
            (plan.level == Level::stream ? "streams" : "messages") + ", " +
            std::to_string(plan.node.cpts) + " CPTs of " +
-           std::to_string(plan.node.sched.workers_per_cpt) + " workers, faults: " +
-           plan.chaos.text();
+           std::to_string(plan.node.sched.workers_per_cpt) +
+           " workers, faults: " + plan.chaos.text();
 }
 
 Outcome run(u64 seed, const Plan& plan, std::FILE* trace) {

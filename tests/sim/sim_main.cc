@@ -77,7 +77,7 @@ struct Report {
 struct Child {
     pid_t process = 0;
     int pipe = -1;
-    u64 next = 0;     // the seed it runs, or runs next
+    u64 next = 0;  // the seed it runs, or runs next
     bool running = false;
 };
 
@@ -109,7 +109,7 @@ bool spawn(const Options& options, Child& child) {
 }
 
 class Parent {
-   public:
+ public:
     explicit Parent(const Options& options) : options_(options), children_(options.jobs) {}
     int run() {
         for (u32 i = 0; i < options_.jobs; ++i) {
@@ -133,7 +133,7 @@ class Parent {
         return failed_ == 0 ? 0 : 1;
     }
 
-   private:
+ private:
     void start(Child& child) {
         if (child.next >= options_.from + options_.seeds) return;
         if (!spawn(options_, child)) {

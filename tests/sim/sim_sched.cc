@@ -47,8 +47,7 @@ bool SimSched::worth_handing_off(CptId cpt, Duration work) const {
 }
 
 u64 SimSched::wall_ns() const {
-    return options_.wall_ns +
-           static_cast<u64>((now().time_since_epoch() + wall_offset_).count());
+    return options_.wall_ns + static_cast<u64>((now().time_since_epoch() + wall_offset_).count());
 }
 
 void SimSched::arm(CptId cpt, Timer& timer, Instant deadline) {
@@ -80,14 +79,20 @@ void SimSched::expired(Timer& timer) {
     kick(cpt);
 }
 
-void SimSched::add_poller(CptId, Poller&) { CHECK(!"pollers are not simulated"); }
-void SimSched::remove_poller(CptId, Poller&, Task&) { CHECK(!"pollers are not simulated"); }
+void SimSched::add_poller(CptId, Poller&) {
+    CHECK(!"pollers are not simulated");
+}
+void SimSched::remove_poller(CptId, Poller&, Task&) {
+    CHECK(!"pollers are not simulated");
+}
 
 void SimSched::charge(Duration time) {
     if (running_ + 1 != slots()) spent_ += time;
 }
 
-void SimSched::pause() { paused_ = true; }
+void SimSched::pause() {
+    paused_ = true;
+}
 
 void SimSched::resume() {
     paused_ = false;

@@ -14,16 +14,16 @@ namespace ulnet {
 
 struct SimSchedOptions {
     u32 workers_per_cpt = 2;
-    Duration task_cost{300};       // of every task, plus up to task_cost_spread drawn
+    Duration task_cost{300};  // of every task, plus up to task_cost_spread drawn
     Duration task_cost_spread{200};
-    Duration wake_up_max{2000};    // an idle worker takes 0 ... this to come
-    u32 window = 4;                // a worker takes one of the first so many tasks; 1 = in order
-    u32 hand_off_percent = 50;     // how often short work is said to be worth handing off
+    Duration wake_up_max{2000};  // an idle worker takes 0 ... this to come
+    u32 window = 4;              // a worker takes one of the first so many tasks; 1 = in order
+    u32 hand_off_percent = 50;   // how often short work is said to be worth handing off
     u64 wall_ns = 1'700'000'000'000'000'000;  // at virtual time 0
 };
 
 class SimSched final : public Sched {
-   public:
+ public:
     SimSched(sim::Engine&, const CptTable&, const SimSchedOptions&);
     // Nothing may be queued or armed.
     ~SimSched() override;
@@ -59,7 +59,7 @@ class SimSched final : public Sched {
     u64 tasks_run() const { return tasks_run_; }
     sim::Engine& engine() { return engine_; }
 
-   private:
+ private:
     friend class sim::Engine;
     static constexpr u32 cpt_bits = 8;
     struct Posted {
@@ -112,8 +112,8 @@ class SimSched final : public Sched {
     mutable Prng prng_;
     std::vector<std::unique_ptr<Worker>> workers_;
     std::vector<std::unique_ptr<Queue>> queues_;
-    u32 running_;           // slot of the running worker, or slots() - 1
-    Duration spent_{};      // by the running task
+    u32 running_;                 // slot of the running worker, or slots() - 1
+    Duration spent_{};            // by the running task
     std::vector<Posted> posted_;  // by the running task
     std::vector<std::unique_ptr<Staged>> stages_;
     std::vector<Staged*> free_stages_;

@@ -10,16 +10,16 @@
 namespace ulnet::sim {
 
 struct SimOsParams {
-    bool privileged = true;       // may use ports below 1024
-    Duration per_call{500};       // what a read or write costs
-    u64 bytes_per_us = 8000;      // how fast the node copies
+    bool privileged = true;   // may use ports below 1024
+    Duration per_call{500};   // what a read or write costs
+    u64 bytes_per_us = 8000;  // how fast the node copies
 };
 
 class SimListener;
 
 // What the operating system of one incarnation of a node knows. Outlives every SimStreamOs on it.
 class SimKernel {
-   public:
+ public:
     SimKernel(StreamNet&, SimSched&, const SimOsParams&);
     ~SimKernel();
     SimKernel(const SimKernel&) = delete;
@@ -29,7 +29,7 @@ class SimKernel {
     void cut(bool silently);
     u64 open_streams() const { return streams_; }
 
-   private:
+ private:
     friend class SimStreamOs;
     friend class SimStream;
     friend class SimListener;
@@ -43,7 +43,7 @@ class SimKernel {
 };
 
 class SimStreamOs final : public sock::StreamOs {
-   public:
+ public:
     explicit SimStreamOs(SimKernel& kernel) : kernel_(kernel) {}
     ~SimStreamOs() override;
 
@@ -52,7 +52,7 @@ class SimStreamOs final : public sock::StreamOs {
                                                   const Endpoint& to) override;
     void stop(Task& done) override;
 
-   private:
+ private:
     SimKernel& kernel_;
 };
 

@@ -22,8 +22,7 @@ void ByteRing::grow(u64 needed) {
     std::vector<std::byte> larger(std::bit_ceil(std::max<u64>(needed, 1024)));
     for (u64 at = read_; at < written_;) {
         const u64 from = at & (bytes_.size() - 1), to = at & (larger.size() - 1);
-        const u64 count =
-            std::min({written_ - at, bytes_.size() - from, larger.size() - to});
+        const u64 count = std::min({written_ - at, bytes_.size() - from, larger.size() - to});
         std::memcpy(larger.data() + to, bytes_.data() + from, count);
         at += count;
     }
@@ -72,7 +71,9 @@ void ByteRing::clear() {
     if (bytes_.size() > keep_bytes) bytes_ = {};
 }
 
-u64 Side::readable() const { return peer().arrived - peer().taken; }
+u64 Side::readable() const {
+    return peer().arrived - peer().taken;
+}
 
 i64 StreamNet::write(Side& side, std::span<const iovec> from, Instant at) {
     if (side.error != 0) return -std::exchange(side.error, 0);
@@ -108,13 +109,13 @@ void StreamNet::queue_segments(Side& side, u64 count, Instant at) {
     while (upto < side.written) {
         u64 piece = side.written - upto;
         if (params.split == Split::random && piece > 1 && ++pieces < pieces_max)
-            piece = between(engine_.network, 1, chance(engine_.network, 50) ? piece : std::min<u64>(piece, 200));
+            piece = between(engine_.network, 1,
+                            chance(engine_.network, 50) ? piece : std::min<u64>(piece, 200));
         if (params.split == Split::bytes && ++pieces < pieces_max) piece = 1;
         upto += piece;
-        host.wire_free = std::max(host.wire_free, at) +
-                         model_.transmission(side.local.address, piece);
-        side.last_arrival =
-            std::max(side.last_arrival, host.wire_free + model_.latency());
+        host.wire_free =
+            std::max(host.wire_free, at) + model_.transmission(side.local.address, piece);
+        side.last_arrival = std::max(side.last_arrival, host.wire_free + model_.latency());
         side.segments.push_back({side.last_arrival, upto, false});
     }
     schedule_delivery(side);
@@ -142,8 +143,7 @@ void StreamNet::deliver(Side& side) {
     Side& peer = side.peer();
     const bool blocked = model_.blocked(side.local.address, side.remote.address) ||
                          model_.blocked(side.remote.address, side.local.address);
-    const bool vanished =
-        side.swallowed || (peer.dead && !host_of(side.remote.address).up);
+    const bool vanished = side.swallowed || (peer.dead && !host_of(side.remote.address).up);
     if (blocked || vanished) {
         if (engine_.now() - side.unacked_since > side.unacked_timeout) return fail(side, ETIMEDOUT);
         engine_.schedule(side.deliver, engine_.now() + model_.retry_after(side.attempt++));
@@ -182,7 +182,8 @@ void StreamNet::deliver(Side& side) {
     side.last_heard = engine_.now();
     bytes_arrived_ += side.arrived - before;
     engine_.trace(Trace::bytes, side.local.address, side.local.port, side.arrived);
-    if (fin) engine_.trace(Trace::connection, side.local.address, side.local.port, side.remote.port);
+    if (fin)
+        engine_.trace(Trace::connection, side.local.address, side.local.port, side.remote.port);
     if (fin) peer.fin_received = true;
     if (side.want_write && side.arrived > side.acked && !side.ack.scheduled())
         engine_.schedule(side.ack, engine_.now() + model_.latency());

@@ -13,11 +13,21 @@ constexpr u32 ephemeral_low = 32768, ephemeral_high = 60999;
 
 }  // namespace
 
-Side& Side::peer() const { return connection->sides[1 - index]; }
-void Side::connect_event() { connection->net->syn(*this); }
-void Side::deliver_event() { connection->net->deliver(*this); }
-void Side::ack_event() { connection->net->acknowledge(*this); }
-void Side::keepalive_event() { connection->net->probe(*this); }
+Side& Side::peer() const {
+    return connection->sides[1 - index];
+}
+void Side::connect_event() {
+    connection->net->syn(*this);
+}
+void Side::deliver_event() {
+    connection->net->deliver(*this);
+}
+void Side::ack_event() {
+    connection->net->acknowledge(*this);
+}
+void Side::keepalive_event() {
+    connection->net->probe(*this);
+}
 void Side::reset_event() {
     StreamNet& net = *connection->net;
     if (dead) return;
@@ -75,9 +85,10 @@ Connection& StreamNet::make() {
 void StreamNet::recycle(Connection& connection) {
     for (Side& side : connection.sides) {
         CHECK(!side.owned);
-        for (Happening* event : {static_cast<Happening*>(&side.deliver), static_cast<Happening*>(&side.ack),
-                             static_cast<Happening*>(&side.reset), static_cast<Happening*>(&side.keepalive),
-                             static_cast<Happening*>(&side.connect)})
+        for (Happening* event :
+             {static_cast<Happening*>(&side.deliver), static_cast<Happening*>(&side.ack),
+              static_cast<Happening*>(&side.reset), static_cast<Happening*>(&side.keepalive),
+              static_cast<Happening*>(&side.connect)})
             engine_.withdraw(*event);
         unregister(side);
         CHECK(!side.linked());

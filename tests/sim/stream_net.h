@@ -1,7 +1,7 @@
-// TCP as the simulator sees it: hosts, listening sockets, and connections of two sides. Bytes travel
-// in segments cut at drawn points and arrive in order; buffers are finite; sides can vanish without
-// a word. sim_stream.h puts the seam of lnds/sock on top. Kernel side of the simulation: it goes on
-// while a node is paused.
+// TCP as the simulator sees it: hosts, listening sockets, and connections of two sides. Bytes
+// travel in segments cut at drawn points and arrive in order; buffers are finite; sides can vanish
+// without a word. sim_stream.h puts the seam of lnds/sock on top. Kernel side of the simulation: it
+// goes on while a node is paused.
 #pragma once
 
 #include <array>
@@ -33,22 +33,22 @@ struct StreamParams {
 
 // Who is told that something can be read, written or accepted.
 class Notice {
-   public:
+ public:
     virtual void tell() = 0;
 
-   protected:
+ protected:
     ~Notice() = default;
 };
 
 // Bytes on their way, of one side to the other: written, of these arrived, of these read.
 class ByteRing {
-   public:
+ public:
     void write(std::span<const iovec> from, u64 count);
     void read(std::span<const iovec> to, u64 count);
     void clear();
     u64 size() const { return written_ - read_; }
 
-   private:
+ private:
     void grow(u64 needed);
     std::vector<std::byte> bytes_;
     u64 written_ = 0, read_ = 0;
@@ -73,13 +73,13 @@ struct Side final : ListHook<OnHost> {
     Endpoint local, remote;
     State state = State::none;
     bool registered = false;  // its addresses are taken on the host
-    bool owned = false;     // a Stream has it, or the queue of a listener
-    bool dead = false;      // its host knows nothing of it any more: swallows all
-    bool broken = false;    // reset or timed out
-    bool swallowed = false; // what it sends gets lost on the way
+    bool owned = false;       // a Stream has it, or the queue of a listener
+    bool dead = false;        // its host knows nothing of it any more: swallows all
+    bool broken = false;      // reset or timed out
+    bool swallowed = false;   // what it sends gets lost on the way
     bool fin_sent = false, fin_received = false, read_shut = false;
     bool want_write = false;
-    int error = 0;          // told once
+    int error = 0;  // told once
     Notice* notice = nullptr;
     // The outgoing flow, by positions.
     ByteRing bytes;
@@ -102,10 +102,10 @@ struct Side final : ListHook<OnHost> {
     void connect_event();
     EventOf<Side, &Side::deliver_event> deliver{*this};
     EventOf<Side, &Side::ack_event> ack{*this};
-    EventOf<Side, &Side::reset_event> reset{*this};      // a RST arrives here
+    EventOf<Side, &Side::reset_event> reset{*this};  // a RST arrives here
     EventOf<Side, &Side::keepalive_event> keepalive{*this};
     EventOf<Side, &Side::connect_event> connect{*this};  // the next step of connecting
-    u64 readable() const;  // bytes that can be read here
+    u64 readable() const;                                // bytes that can be read here
     Side& peer() const;
 };
 
@@ -128,7 +128,7 @@ struct ListenSocket {
 };
 
 class StreamNet {
-   public:
+ public:
     explicit StreamNet(NetModel& model) : model_(model), engine_(model.engine()) {}
     ~StreamNet();
     StreamNet(const StreamNet&) = delete;
@@ -161,7 +161,7 @@ class StreamNet {
     u64 connections() const { return all_.size() - free_.size(); }
     Engine& engine() { return engine_; }
 
-   private:
+ private:
     friend struct Side;
     static constexpr Duration connect_timeout = std::chrono::seconds(127);
     static constexpr Duration unacked_timeout = std::chrono::seconds(924);  // as the kernel's

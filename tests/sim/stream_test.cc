@@ -27,7 +27,7 @@ struct Told final : sock::StreamSink {
 
 // Two operating systems and a listener at bob's.
 class StreamTest : public testing::Test {
-   protected:
+ protected:
     StreamTest() { listener_ = std::move(*bob_.listen({bob, 988}, 4)); }
     ~StreamTest() override {
         unwatch(*listener_);
@@ -41,7 +41,8 @@ class StreamTest : public testing::Test {
     }
     void settle(Duration time = seconds(1)) {
         const Instant end = engine_.now() + time;
-        while (engine_.step(end)) {}
+        while (engine_.step(end)) {
+        }
     }
     void unwatch(sock::Watched& watched) {
         bool done = false;
@@ -103,7 +104,8 @@ TEST_F(StreamTest, ConnectsFromPortsOfTheRangeDownwards) {
     extra_.push_back(begin(sock::LocalPort::any));
     EXPECT_GE(extra_.back()->local().port, 32768);
     settle();
-    while (listener_->accept().ok()) {}
+    while (listener_->accept().ok()) {
+    }
 }
 
 TEST_F(StreamTest, NobodyListeningRefusesAndNoHostIsUnreachable) {
@@ -222,7 +224,8 @@ TEST_F(StreamTest, AFullBacklogMakesConnectorsWait) {
     for (int i = 0; i < 8; ++i) extra_.push_back(begin());
     settle(milliseconds(100));
     u32 accepted = 0;
-    for (; accepted < 5 && listener_->accept().ok(); ++accepted) {}
+    for (; accepted < 5 && listener_->accept().ok(); ++accepted) {
+    }
     EXPECT_EQ(accepted, 5u);
     EXPECT_FALSE(listener_->accept().ok());
     settle(seconds(60));

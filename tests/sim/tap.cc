@@ -6,7 +6,7 @@ namespace ulnet::sim {
 namespace {
 
 class TapNi final : public LndNi, public LndUp {
-   public:
+ public:
     TapNi(LndUp& up, TapHooks& hooks) : up_(up), hooks_(hooks) {}
     void set_inner(std::unique_ptr<LndNi> inner) { inner_ = std::move(inner); }
 
@@ -34,14 +34,14 @@ class TapNi final : public LndNi, public LndUp {
     void peer_event(const Nid& nid, PeerEvent event) override { up_.peer_event(nid, event); }
     void ni_event(NiEvent event) override { up_.ni_event(event); }
 
-   private:
+ private:
     LndUp& up_;
     TapHooks& hooks_;
     std::unique_ptr<LndNi> inner_;
 };
 
 class TapLnd final : public Lnd {
-   public:
+ public:
     TapLnd(std::unique_ptr<Lnd> inner, TapHooks& hooks) : inner_(std::move(inner)), hooks_(hooks) {}
     std::string_view name() const override { return inner_->name(); }
     NetType net_type() const override { return inner_->net_type(); }
@@ -56,7 +56,7 @@ class TapLnd final : public Lnd {
         return std::unique_ptr<LndNi>(std::move(ni));
     }
 
-   private:
+ private:
     std::unique_ptr<Lnd> inner_;
     TapHooks& hooks_;
 };

@@ -1,5 +1,5 @@
-// A driver around a driver that sees every call in both directions. A Tap may look, and a mutant may
-// change or swallow. Single-threaded, as all of the simulation.
+// A driver around a driver that sees every call in both directions. A Tap may look, and a mutant
+// may change or swallow. Single-threaded, as all of the simulation.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@ namespace ulnet::sim {
 
 // What a tap does; the defaults pass everything on.
 class TapHooks {
-   public:
+ public:
     virtual ~TapHooks() = default;
     // False: swallowed.
     virtual bool send(Msg&) { return true; }

@@ -8,21 +8,21 @@ namespace ulnet::sim {
 
 namespace {
 
-constexpr u64 source_pattern(u32 node) { return (u64{1} << 40) + node; }
+constexpr u64 source_pattern(u32 node) {
+    return (u64{1} << 40) + node;
+}
 
 }  // namespace
 
 struct Traffic::Op {
     explicit Op(Traffic& owner) : traffic(owner) {}
-    template <void (Traffic::*Run)(Op&)>
-    struct Step final : Task {
+    template <void (Traffic::*Run)(Op&)> struct Step final : Task {
         explicit Step(Op& owner) : op(owner) {}
         ~Step() = default;
         void run() override { (op.traffic.*Run)(op); }
         Op& op;
     };
-    template <void (Traffic::*Run)(Op&)>
-    struct Later final : Happening {
+    template <void (Traffic::*Run)(Op&)> struct Later final : Happening {
         explicit Later(Op& owner) : op(owner) {}
         ~Later() = default;
         void happen() override { (op.traffic.*Run)(op); }
@@ -33,7 +33,7 @@ struct Traffic::Op {
     OpRecord* record = nullptr;
     u64 from_life = 0, to_life = 0;
     PortalId portal = 0;
-    u32 offset = 0;       // asked for
+    u32 offset = 0;  // asked for
     bool meeting = false;
     // The initiator's side.
     std::vector<std::byte>* buffer = nullptr;
@@ -158,8 +158,8 @@ void Traffic::Home::begin() {
     static constexpr u32 buffers = 3;
     for (u32 i = 0; i < buffers; ++i) traffic.post_rolling(*this, portal_rolling);
     traffic.post_rolling(*this, portal_slow);
-    Result<Me> me = at.attach(portal_source, {.from = {}, .bits = 0, .ignore = ~u64{0}},
-                              Unlink::with_md);
+    Result<Me> me =
+        at.attach(portal_source, {.from = {}, .bits = 0, .ignore = ~u64{0}}, Unlink::with_md);
     if (!me.ok()) return traffic.world_.fail("no ME for the source");
     MdSpec spec;
     spec.mem = &source_mem;
@@ -199,7 +199,8 @@ void Traffic::post_rolling(Home& home, PortalId portal) {
     SimSched& sched = home.life.sched;
     if (portal == portal_slow && chance(engine_.workload, params_.slow_post_percent)) {
         sched.arm(0, rolling.later,
-                  sched.now() + between(engine_.workload, Duration{}, std::chrono::milliseconds(50)));
+                  sched.now() +
+                      between(engine_.workload, Duration{}, std::chrono::milliseconds(50)));
         return;
     }
     sched.post(static_cast<CptId>(engine_.workload.below(sched.cpts().size())), rolling.post);
@@ -209,8 +210,9 @@ void Traffic::attach_rolling(Rolling& rolling) {
     if (rolling.life->closing) return;
     Node& node = *rolling.life->node;
     const bool first = chance(engine_.workload, 20);
-    Result<Me> me = node.attach(rolling.portal, {.from = {}, .bits = 0, .ignore = ~u64{0}},
-                                Unlink::with_md, first && !params_.check_order ? Place::before : Place::after);
+    Result<Me> me =
+        node.attach(rolling.portal, {.from = {}, .bits = 0, .ignore = ~u64{0}}, Unlink::with_md,
+                    first && !params_.check_order ? Place::before : Place::after);
     if (!me.ok()) {
         if (!rolling.life->closing) world_.fail("no ME for a rolling buffer");
         return;
@@ -285,14 +287,24 @@ u32 Traffic::draw_bytes(u32 most) {
     Prng& prng = engine_.workload;
     u64 bytes = 0;
     switch (prng.below(8)) {
-    case 0: bytes = prng.below(3); break;
+    case 0:
+        bytes = prng.below(3);
+        break;
     case 1:
     case 2:
-    case 3: bytes = prng.below(512); break;
+    case 3:
+        bytes = prng.below(512);
+        break;
     case 4:
-    case 5: bytes = prng.below(4097); break;
-    case 6: bytes = most; break;
-    default: bytes = prng.below(u64{most} + 1); break;
+    case 5:
+        bytes = prng.below(4097);
+        break;
+    case 6:
+        bytes = most;
+        break;
+    default:
+        bytes = prng.below(u64{most} + 1);
+        break;
     }
     if (most > 4096 && chance(prng, params_.huge_percent)) return payload_max;
     return static_cast<u32>(std::min<u64>(bytes, most));
@@ -319,8 +331,8 @@ void Traffic::generate() {
         }
     }
     const bool idle = left_ == 0;
-    const Duration gap = idle ? Duration(std::chrono::seconds(1))
-                              : between(prng, Duration{}, params_.gap_max);
+    const Duration gap =
+        idle ? Duration(std::chrono::seconds(1)) : between(prng, Duration{}, params_.gap_max);
     if (left_ > 0 || outstanding_ > 0) engine_.schedule(generate_, engine_.now() + gap);
 }
 
@@ -390,8 +402,9 @@ void Traffic::prepare(Op& op) {
     op.target_mem = Mem(op.target_buffer->data(), op.room);
     if (record.kind == OpKind::get)
         fill_pattern(std::span(*op.target_buffer).first(op.room), source_pattern(record.to), 0);
-    Result<Me> me = at.node().attach(
-        op.portal, {.from = world_.node(record.from).process(), .bits = record.id}, Unlink::with_md);
+    Result<Me> me =
+        at.node().attach(op.portal, {.from = world_.node(record.from).process(), .bits = record.id},
+                         Unlink::with_md);
     if (!me.ok()) return world_.fail("no ME for a meeting");
     MdSpec spec;
     spec.mem = &op.target_mem;
@@ -444,20 +457,23 @@ void Traffic::launch(Op& op) {
     const ProcessId to = world_.node(record.to).process();
     Status status;
     if (record.kind == OpKind::get) {
-        status = at.node().get(op.md, {.to = to, .portal = op.portal, .match_bits = record.id,
-                                       .offset = op.offset});
+        status = at.node().get(
+            op.md, {.to = to, .portal = op.portal, .match_bits = record.id, .offset = op.offset});
     } else {
-        status = at.node().put(op.md, {.to = to, .portal = op.portal, .match_bits = record.id,
-                                       .offset = op.offset, .hdr_data = ~record.id,
+        status = at.node().put(op.md, {.to = to,
+                                       .portal = op.portal,
+                                       .match_bits = record.id,
+                                       .offset = op.offset,
+                                       .hdr_data = ~record.id,
                                        .ack = record.kind == OpKind::put_ack ? Ack::yes : Ack::no});
     }
     if (!status.ok()) return world_.fail("an operation was refused: " + std::string(status.text()));
     if (!op.handles) with_handles_.push_back(&op);
     op.handles = true;
     if (!record.cancelled) return;
-    engine_.schedule(op.cancel_event, at.life().sched.now() +
-                                          between(engine_.workload, Duration{},
-                                                  std::chrono::microseconds(200)));
+    engine_.schedule(op.cancel_event,
+                     at.life().sched.now() +
+                         between(engine_.workload, Duration{}, std::chrono::microseconds(200)));
 }
 
 // An end of it went away before it began.

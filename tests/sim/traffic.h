@@ -12,21 +12,21 @@
 namespace ulnet::sim {
 
 struct TrafficParams {
-    u64 operations = 1000;         // a round
-    u32 outstanding_max = 32;      // at a time, of all nodes
+    u64 operations = 1000;                             // a round
+    u32 outstanding_max = 32;                          // at a time, of all nodes
     Duration gap_max = std::chrono::microseconds(20);  // between two
     u32 bytes_max = 64 * 1024;
-    u32 huge_percent = 0;          // of 1 MiB
-    u32 refused_percent = 0;       // that the target does not take; costs a response time-out each
+    u32 huge_percent = 0;     // of 1 MiB
+    u32 refused_percent = 0;  // that the target does not take; costs a response time-out each
     u32 cancelled_percent = 0;
-    u32 slow_post_percent = 0;     // receiving buffers posted late: messages wait on lazy portals
-    bool check_order = false;      // the driver promises order between two nodes
+    u32 slow_post_percent = 0;  // receiving buffers posted late: messages wait on lazy portals
+    bool check_order = false;   // the driver promises order between two nodes
     u32 order_bytes_max = 0xffffffff;  // larger messages may pass each other
     Duration liveness = std::chrono::seconds(400);
 };
 
 class Traffic {
-   public:
+ public:
     Traffic(World&, Checkers&, const TrafficParams&);
     ~Traffic();
     Traffic(const Traffic&) = delete;
@@ -44,13 +44,13 @@ class Traffic {
     static constexpr PortalId portal_rolling = 10, portal_slow = 11, portal_source = 12,
                               portal_meeting = 13;
 
-   private:
+ private:
     struct Op;
     struct Rolling;
     struct Home;
     // A buffer of the target; kept for a while when it has ended, so that late events are seen.
     static constexpr std::size_t quarantine = 64;
-    static constexpr u32 rolling_max = 4096;     // largest message there
+    static constexpr u32 rolling_max = 4096;  // largest message there
     static constexpr u32 source_bytes = 1 << 20;
 
     bool offers(u32 node) const;

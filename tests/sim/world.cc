@@ -153,15 +153,15 @@ bool World::run_until(const std::function<bool()>& condition, Duration limit, u3
 
 void World::run_for(Duration time) {
     const Instant end = now() + time;
-    while (!failed() && engine.step(end)) {}
+    while (!failed() && engine.step(end)) {
+    }
 }
 
 bool World::run_until_ready(Duration limit) {
     return run_until(
         [this] {
-            return std::all_of(nodes_.begin(), nodes_.end(), [](const auto& node) {
-                return !node->up() || node->ready();
-            });
+            return std::all_of(nodes_.begin(), nodes_.end(),
+                               [](const auto& node) { return !node->up() || node->ready(); });
         },
         limit);
 }

@@ -33,7 +33,7 @@ struct NodeSpec {
 
 // A place in the world with an address; incarnations of a Node come and go on it.
 class SimNode {
-   public:
+ public:
     // One incarnation. After a crash it goes on closing as a ghost, cut off from all networks, so
     // that all of its memory is given back and close() is put to the test.
     struct Life {
@@ -46,7 +46,7 @@ class SimNode {
         SimKernel kernel;
         std::unique_ptr<Lnd> lo, lnd;
         std::unique_ptr<Node> node;
-        bool ready = false;    // its interface is up
+        bool ready = false;  // its interface is up
         bool crashed = false, closing = false, closed = false;
         struct Closed final : Task {
             explicit Closed(Life& owner) : life(owner) {}
@@ -64,7 +64,9 @@ class SimNode {
     // Silently: as by a loss of power. Else the process dies and its kernel says so.
     void crash(bool silently);
     void close();
-    bool up() const { return !lives_.empty() && !lives_.back()->crashed && !lives_.back()->closing; }
+    bool up() const {
+        return !lives_.empty() && !lives_.back()->crashed && !lives_.back()->closing;
+    }
     bool ready() const { return up() && lives_.back()->ready; }
     Life& life() { return *lives_.back(); }
     Node& node() { return *life().node; }
@@ -77,7 +79,7 @@ class SimNode {
     // Runs on the node's control strand.
     void control(std::function<void()> fn) { node().control(std::move(fn)); }
 
-   private:
+ private:
     World& world_;
     const u32 index_;
     const NodeSpec spec_;
@@ -87,7 +89,7 @@ class SimNode {
 };
 
 class World {
-   public:
+ public:
     explicit World(u64 seed) : engine(seed), model(engine), messages(model), streams(model) {}
     World(const World&) = delete;
 
@@ -117,7 +119,7 @@ class World {
     MessageNet messages;
     StreamNet streams;
 
-   private:
+ private:
     friend class SimNode;
     std::string failure_;
     std::vector<std::unique_ptr<SimNode>> nodes_;

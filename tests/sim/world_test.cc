@@ -1,5 +1,5 @@
-// Worlds with nodes: equal seeds give equal traces, faults are survived, and a driver that is broken
-// on purpose is caught by the checkers.
+// Worlds with nodes: equal seeds give equal traces, faults are survived, and a driver that is
+// broken on purpose is caught by the checkers.
 #include <gtest/gtest.h>
 
 #include "tests/sim/scenarios.h"
