@@ -15,7 +15,7 @@ u64 length_of(std::span<const iovec> parts) {
 
 // Brings the network's notices to a sink on a worker.
 class Watch final : public Task, public Notice {
-   public:
+ public:
     Watch(StreamNet& net, SimSched& sched) : net_(net), sched_(sched) {}
     ~Watch() {
         CHECK(sink_ == nullptr);
@@ -45,19 +45,18 @@ class Watch final : public Task, public Notice {
     struct State {
         virtual sock::Readiness readiness() const = 0;
 
-       protected:
+     protected:
         ~State() = default;
     };
     const State* state = nullptr;
 
-   private:
+ private:
     void run() override {
         queued_ = false;
         if (done_ != nullptr) return sched_.post(cpt_, *std::exchange(done_, nullptr));
         if (sink_ == nullptr) return;
         const sock::Readiness now = state->readiness();
-        const bool spurious =
-            chance(net_.engine().network, net_.params.spurious_percent);
+        const bool spurious = chance(net_.engine().network, net_.params.spurious_percent);
         if (now.readable || now.writable || now.ended || spurious) sink_->ready(now);
         // A spurious notice is followed by another one now and then.
         if (spurious && chance(net_.engine().network, 20)) tell();
@@ -74,7 +73,7 @@ class Watch final : public Task, public Notice {
 }  // namespace
 
 class SimStream final : public sock::Stream, private Watch::State {
-   public:
+ public:
     SimStream(SimKernel& os, Side& side) : os_(os), side_(side), watch_(os.net_, os.sched_) {
         watch_.state = this;
         side_.notice = &watch_;
@@ -109,7 +108,7 @@ class SimStream final : public sock::Stream, private Watch::State {
     Endpoint local() const override { return side_.local; }
     Endpoint remote() const override { return side_.remote; }
 
-   private:
+ private:
     sock::Readiness readiness() const override {
         const bool ended = side_.broken || side_.fin_received || side_.read_shut;
         const bool room = side_.state == Side::State::open && !side_.want_write;
@@ -132,7 +131,7 @@ class SimStream final : public sock::Stream, private Watch::State {
 class SimListener final : public sock::StreamListener,
                           public ListHook<SimListener>,
                           private Watch::State {
-   public:
+ public:
     SimListener(SimKernel& os, ListenSocket& socket)
         : os_(os), socket_(&socket), local_(socket.local), watch_(os.net_, os.sched_) {
         watch_.state = this;
@@ -160,9 +159,10 @@ class SimListener final : public sock::StreamListener,
     }
     Endpoint local() const override { return local_; }
 
-   private:
+ private:
     sock::Readiness readiness() const override {
-        return {.readable = socket_ != nullptr && !socket_->queue.empty(), .writable = false,
+        return {.readable = socket_ != nullptr && !socket_->queue.empty(),
+                .writable = false,
                 .ended = false};
     }
     SimKernel& os_;
@@ -185,27 +185,26 @@ void SimKernel::cut(bool silently) {
     for (Side& side : sides_) net_.cut(side, silently);
 }
 
-SimStreamOs::~SimStreamOs() { CHECK(kernel_.listeners_.empty()); }
+SimStreamOs::~SimStreamOs() {
+    CHECK(kernel_.listeners_.empty());
+}
 
-Result<std::unique_ptr<sock::StreamListener>> SimStreamOs::listen(const Endpoint& at,
-                                                                  u32 backlog) {
+Result<std::unique_ptr<sock::StreamListener>> SimStreamOs::listen(const Endpoint& at, u32 backlog) {
     if (kernel_.cut_) return Status(-ENETDOWN);
     if (at.port != 0 && at.port < 1024 && !kernel_.params_.privileged) return Status(-EACCES);
     const Result<ListenSocket*> socket = kernel_.net_.listen(at, backlog, kernel_.sides_);
     if (!socket.ok()) return socket.status();
-    return std::unique_ptr<sock::StreamListener>(
-        std::make_unique<SimListener>(kernel_, **socket));
+    return std::unique_ptr<sock::StreamListener>(std::make_unique<SimListener>(kernel_, **socket));
 }
 
-Result<std::unique_ptr<sock::Stream>> SimStreamOs::connect(u32 local_address,
-                                                           sock::LocalPort ports,
+Result<std::unique_ptr<sock::Stream>> SimStreamOs::connect(u32 local_address, sock::LocalPort ports,
                                                            const Endpoint& to) {
     kernel_.sched_.charge(kernel_.params_.per_call);
     if (kernel_.cut_) return Status(-ENETDOWN);
     const bool privileged = ports == sock::LocalPort::privileged;
     if (privileged && !kernel_.params_.privileged) return Status(-EACCES);
-    const Result<Side*> side = kernel_.net_.connect(local_address, privileged, to, kernel_.sides_,
-                                                    kernel_.sched_.now());
+    const Result<Side*> side =
+        kernel_.net_.connect(local_address, privileged, to, kernel_.sides_, kernel_.sched_.now());
     if (!side.ok()) return side.status();
     return std::unique_ptr<sock::Stream>(std::make_unique<SimStream>(kernel_, **side));
 }
