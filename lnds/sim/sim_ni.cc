@@ -4,7 +4,6 @@
 #include <cerrno>
 
 #include "cpt/cpt.h"
-#include "lnet/ctl/value.h"
 
 namespace ulnet::sim {
 
