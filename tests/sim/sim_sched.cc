@@ -7,6 +7,12 @@ namespace ulnet {
 
 using sim::Trace;
 
+namespace {
+
+constexpr bool pollers_simulated = false;
+
+}  // namespace
+
 SimSched::SimSched(sim::Engine& engine, const CptTable& table, const SimSchedOptions& options)
     : engine_(engine), table_(table), options_(options), index_(engine.enter(*this)),
       prng_(engine.scheduling.next()) {
@@ -80,10 +86,10 @@ void SimSched::expired(Timer& timer) {
 }
 
 void SimSched::add_poller(CptId, Poller&) {
-    CHECK(!"pollers are not simulated");
+    CHECK(pollers_simulated);
 }
 void SimSched::remove_poller(CptId, Poller&, Task&) {
-    CHECK(!"pollers are not simulated");
+    CHECK(pollers_simulated);
 }
 
 void SimSched::charge(Duration time) {
