@@ -46,13 +46,12 @@ void CptWorkers::apply_changes(Worker& self) {
     }
     for (const PollerChange& change : changes) {
         if (change.removed == nullptr) {
-            const int fd = change.poller->wait_fd();
-            pollers_.push_back({change.poller, fd});
+            int fd = change.poller->wait_fd();
             epoll_event event{.events = EPOLLIN, .data = {.ptr = change.poller}};
-            if (fd >= 0)
-                CHECK(epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) == 0);
-            else
-                busy_pollers_.fetch_add(1, std::memory_order_relaxed);
+            // What cannot be watched is asked all the time.
+            if (fd >= 0 && epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0) fd = -1;
+            if (fd < 0) busy_pollers_.fetch_add(1, std::memory_order_relaxed);
+            pollers_.push_back({change.poller, fd});
             continue;
         }
         const auto at = std::find_if(pollers_.begin(), pollers_.end(), [&](const auto& entry) {

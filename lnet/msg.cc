@@ -6,7 +6,9 @@
 namespace ulnet {
 namespace {
 
-constexpr u32 bit(MsgState state) { return 1u << static_cast<u32>(state); }
+constexpr u32 bit(MsgState state) {
+    return 1u << static_cast<u32>(state);
+}
 
 // Where a message may go from each state, in the order of MsgState.
 constexpr std::array<u32, msg_states> legal_moves = {
@@ -59,7 +61,8 @@ void CoreMsg::reset() {
 }
 
 MsgPool::~MsgPool() {
-    while (free_.pop_front() != nullptr) {}
+    while (free_.pop_front() != nullptr) {
+    }
     while (chunks_) chunks_ = std::move(chunks_->next);  // one by one: the chain may be long
 }
 

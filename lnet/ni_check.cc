@@ -7,7 +7,9 @@
 namespace ulnet {
 namespace {
 
-Error refuse(int code, std::string text) { return {Status(code), std::move(text)}; }
+Error refuse(int code, std::string text) {
+    return {Status(code), std::move(text)};
+}
 
 std::string range_text(i64 low, i64 high) {
     return std::to_string(low) + " to " + std::to_string(high);
@@ -73,7 +75,7 @@ Error check_ni_config(const NiConfig& config, std::span<Lnd* const> lnds, CptId 
         return refuse(-EINVAL, "net: there is no driver for '" + to_text(config.net) +
                                    "', only for: " + (names.empty() ? "none" : names));
     }
-    if (config.nid.any() || config.nid.net() != config.net)
+    if (config.nid.any() || !config.nid.valid() || config.nid.net() != config.net)
         return refuse(-EINVAL, "nid: '" + to_text(config.nid) + "' is not on net '" +
                                    to_text(config.net) + "', the NID must be");
     Error error = check_cpts(config, cpts);
@@ -101,9 +103,9 @@ Error check_tunable(const TunableSpec& spec, std::string_view text, i64& value) 
     const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (fault != std::errc{} || end != text.data() + text.size() || number < spec.low ||
         number > spec.high)
-        return refuse(-EINVAL,
-                      given + " is not allowed, a number from " + range_text(spec.low, spec.high) +
-                          (spec.unit.empty() ? "" : " " + std::string(spec.unit)) + " is");
+        return refuse(-EINVAL, given + " is not allowed, a number from " +
+                                   range_text(spec.low, spec.high) +
+                                   (spec.unit.empty() ? "" : " " + std::string(spec.unit)) + " is");
     value = number;
     return {};
 }

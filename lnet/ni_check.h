@@ -7,6 +7,8 @@
 
 namespace ulnet {
 
+// Interfaces of a node, loopback included: what kernel peers take in a ping buffer.
+constexpr u32 nis_max = 200;
 constexpr u32 credits_max = 65535;
 constexpr i32 peer_timeout_max_s = 86400;
 

@@ -10,12 +10,10 @@ namespace {
 
 // One ping under way. Held by its MD until the last event, by its timer until that was cancelled
 // or has fired, and by start(). Whoever is first answers: the REPLY, a failure, or the timer.
-class PingOp final : public Timer {
-   public:
+class PingOp final : public Timer, public Task {
+ public:
     PingOp(NodeImpl& node, Node::PingDone done)
-        : node_(node),
-          done_(std::move(done)),
-          bytes_(ping_bytes_max),
+        : node_(node), done_(std::move(done)), bytes_(ping_bytes_max),
           mem_(bytes_.data(), ping_bytes_max) {
         node_.pings.fetch_add(1);
     }
@@ -28,12 +26,14 @@ class PingOp final : public Timer {
         spec.options.track_response = true;
         spec.options.auto_unlink = true;
         spec.threshold = 2;
-        spec.handler = [](const Event& event) { static_cast<PingOp*>(event.user)->on_event(event); };
+        spec.handler = [](const Event& event) {
+            static_cast<PingOp*>(event.user)->on_event(event);
+        };
         spec.user = this;
         const Result<u64> md = node_.bind_md(spec);
         if (!md.ok()) {
-            answer(md.status());
-            delete this;  // nothing else knows it yet
+            failed_ = md.status();
+            node_.sched.post(timer_cpt, *this);  // nothing else knows it yet
             return;
         }
         md_cookie_ = *md;
@@ -41,11 +41,16 @@ class PingOp final : public Timer {
         node_.sched.arm(timer_cpt, *this, node_.sched.now() + timeout);
         const Status status = node_.get(
             *md, {.to = to, .portal = portal_lnet, .match_bits = match_bits_lnet, .from = from});
-        if (!status.ok()) {
-            answer(status);
-            node_.unlink_md(*md, status);
-        }
+        // The unlink event then answers: never from within Node::ping.
+        if (!status.ok()) node_.unlink_md(*md, status);
         release();
+    }
+    // There is no MD for it.
+    void run() override {
+        NodeImpl& node = node_;
+        const Pin pin(node.topology);
+        answer(failed_);
+        delete this;
     }
     void fire() override {
         NodeImpl& node = node_;
@@ -55,7 +60,7 @@ class PingOp final : public Timer {
         release();
     }
 
-   private:
+ private:
     static constexpr CptId timer_cpt = 0;
 
     void on_event(const Event& event) {
@@ -85,6 +90,7 @@ class PingOp final : public Timer {
     std::vector<std::byte> bytes_;
     const Mem mem_;
     u64 md_cookie_ = 0;
+    Status failed_;
     std::atomic<bool> answered_{false};
     std::atomic<u32> holds_{3};  // the MD, the timer and start()
 };

@@ -9,7 +9,7 @@
 namespace ulnet {
 
 class PingTarget {
-   public:
+ public:
     // Peers that can push at the same moment without waiting on the lazy portal.
     static constexpr u32 push_buffers = 4;
     static constexpr u32 push_bytes_max = 16 + 16 * ping_nis_max + 24 * ping_nis_max;
@@ -23,7 +23,7 @@ class PingTarget {
     u32 sequence() const { return sequence_; }
     u64 buffers() const { return buffers_.load(); }
 
-   private:
+ private:
     // Bytes that an MD lends to the network; deleted at its last event.
     struct Buffer;
     static void on_get(const Event&);

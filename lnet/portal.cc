@@ -111,8 +111,7 @@ bool Portal::step(Budget& budget) {
             msg = next_;
         }
         if (msg == nullptr) return false;
-        const Match result =
-            msg->ni->closing() ? Match::drop : match(*msg);
+        const Match result = msg->ni->closing() ? Match::drop : match(*msg);
         const bool leaves = result != Match::none || !lazy();
         {
             const std::lock_guard guard(lock_);

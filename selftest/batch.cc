@@ -40,8 +40,8 @@ u32 Framework::judge_test(const TestRequest& request) const {
                        request.service == static_cast<u32>(Service::ping);
     if (request.loop == 0 || request.concurrency == 0 || request.sid.any() ||
         request.destinations > destinations_max ||
-        (request.is_client && request.destinations == 0) ||
-        request.concurrency > concurrency_max || !known)
+        (request.is_client && request.destinations == 0) || request.concurrency > concurrency_max ||
+        !known)
         return EINVAL;
     if (!session_ || session_->sid != request.sid) return ENOENT;
     if (!session_->batches.contains(request.batch_id))
@@ -127,7 +127,8 @@ u32 Framework::add_instance(const TestRequest& request, const TestSpec& spec,
     if (instances >= instances_max || units > units_max ||
         bytes > context_.options.client_bulk_bytes_max)
         return ENOMEM;
-    auto test = std::make_unique<TestInstance>(context_, session_->errors, spec, [this] { reap(); });
+    auto test =
+        std::make_unique<TestInstance>(context_, session_->errors, spec, [this] { reap(); });
     if (const Status made = test->add_units(destinations); !made.ok())
         return static_cast<u32>(-made.code());
     session_->batches[request.batch_id].tests.push_back(std::move(test));
@@ -153,18 +154,18 @@ u32 Framework::control_batch(const BatchRequest& request, BatchReply& reply, boo
     if (found == session_->batches.end()) return ENOENT;
     Batch& batch = found->second;
     switch (static_cast<BatchOp>(request.opcode)) {
-        case BatchOp::run:
-            if (batch.running()) return 0;
-            for (const auto& test : batch.tests) test->run();
-            return 0;
-        case BatchOp::stop:
-            for (const auto& test : batch.tests) test->stop(request.argument != 0);
-            return 0;
-        case BatchOp::query:
-            if (request.test_index > batch.tests.size()) return ENOENT;
-            reply.active = request.test_index == 0 ? batch.active_tests()
-                                                   : batch.tests[request.test_index - 1]->active();
-            return 0;
+    case BatchOp::run:
+        if (batch.running()) return 0;
+        for (const auto& test : batch.tests) test->run();
+        return 0;
+    case BatchOp::stop:
+        for (const auto& test : batch.tests) test->stop(request.argument != 0);
+        return 0;
+    case BatchOp::query:
+        if (request.test_index > batch.tests.size()) return ENOENT;
+        reply.active = request.test_index == 0 ? batch.active_tests()
+                                               : batch.tests[request.test_index - 1]->active();
+        return 0;
     }
     dropped = true;
     return 0;

@@ -54,10 +54,10 @@ void Console::bench_join() {
     join({bench_->client, bench_->server}, [this](Results& results) {
         for (const NodeResult& result : results) {
             if (result.good()) continue;
-            const int code = result.rpc.ok() ? static_cast<int>(result.framework)
-                                             : -result.rpc.code();
-            bench_fail(code, to_text(result.node->nid) + ": create session: " +
-                                 Status(-code).text());
+            const int code =
+                result.rpc.ok() ? static_cast<int>(result.framework) : -result.rpc.code();
+            bench_fail(code,
+                       to_text(result.node->nid) + ": create session: " + Status(-code).text());
             return;
         }
         bench_run();
@@ -79,8 +79,8 @@ void Console::bench_run() {
         for (const Results* side : {&servers, &clients}) {
             for (const NodeResult& result : *side) {
                 if (result.good()) continue;
-                const int code = result.rpc.ok() ? static_cast<int>(result.framework)
-                                                 : -result.rpc.code();
+                const int code =
+                    result.rpc.ok() ? static_cast<int>(result.framework) : -result.rpc.code();
                 bench_fail(code, to_text(result.node->nid) + ": add test: " + Status(-code).text());
                 return;
             }

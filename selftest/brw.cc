@@ -5,7 +5,9 @@
 namespace ulnet::lst {
 namespace {
 
-bool known(u32 op, u32 check) { return op >= 1 && op <= 2 && check >= 1 && check <= 4; }
+bool known(u32 op, u32 check) {
+    return op >= 1 && op <= 2 && check >= 1 && check <= 4;
+}
 
 // 0, or the status that refuses the request.
 u32 refusal(const BrwRequest& request, u32 features) {
@@ -43,7 +45,9 @@ void BrwServer::handle(ServerRpc& rpc) {
     if (std::byte* buffer = pool_.get(body.length, rpc.waiter)) start(rpc, buffer);
 }
 
-void BrwServer::buffer_ready(ServerRpc& rpc) { start(rpc, rpc.waiter.buffer); }
+void BrwServer::buffer_ready(ServerRpc& rpc) {
+    start(rpc, rpc.waiter.buffer);
+}
 
 void BrwServer::start(ServerRpc& rpc, std::byte* buffer) {
     const BrwRequest body = body_of(rpc);

@@ -17,7 +17,7 @@ u32 brw_params_errno(const BrwParams&);
 
 // Answers requests with data it fills or checks. On workers.
 class BrwServer final : public Handler {
-   public:
+ public:
     explicit BrwServer(Context& context)
         : pool_(context.sched, context.options.server_bulk_bytes_max) {}
     void handle(ServerRpc&) override;
@@ -26,14 +26,14 @@ class BrwServer final : public Handler {
     // Frees the buffers that are not in use.
     void trim() { pool_.trim(); }
 
-   private:
+ private:
     void start(ServerRpc&, std::byte* buffer);
     BulkPool pool_;
 };
 
 // Answers pings. On workers.
 class PingServer final : public Handler {
-   public:
+ public:
     void handle(ServerRpc&) override;
     void bulk_done(ServerRpc&, Status) override {}
     void buffer_ready(ServerRpc&) override {}

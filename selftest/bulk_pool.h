@@ -12,7 +12,7 @@
 namespace ulnet::lst {
 
 class BulkPool {
-   public:
+ public:
     // Whoever waits for a buffer: `task` is posted to `cpt` once `buffer` is set.
     struct Waiter : ListHook<Waiter> {
         Task* task = nullptr;
@@ -30,11 +30,12 @@ class BulkPool {
     void trim();
     u64 bytes() const;
 
-   private:
+ private:
     struct Size {
-        u32 bytes;
-        u64 count = 0;                  // made
-        std::vector<std::byte*> free;   // room for all that were made
+        explicit Size(u32 each) : bytes(each) {}
+        const u32 bytes;
+        u64 count = 0;                 // made
+        std::vector<std::byte*> free;  // room for all that were made
         List<Waiter> waiters;
     };
     Size& size_for(u32 bytes);
@@ -42,7 +43,7 @@ class BulkPool {
     Sched& sched_;
     const u64 bytes_max_;
     mutable std::mutex mutex_;  // guards the rest
-    Size sizes_[3]{{4096}, {65536}, {1u << 20}};
+    Size sizes_[3]{Size(4096), Size(65536), Size(1u << 20)};
     u64 bytes_ = 0;
 };
 

@@ -9,17 +9,20 @@ using ctl::Value;
 
 namespace {
 
-template <class List>
-auto find_named(List& list, std::string_view name) {
-    const auto found =
-        std::find_if(list.begin(), list.end(), [&](const auto& item) { return item->name == name; });
+template <class List> auto find_named(List& list, std::string_view name) {
+    const auto found = std::find_if(list.begin(), list.end(),
+                                    [&](const auto& item) { return item->name == name; });
     return found == list.end() ? nullptr : found->get();
 }
 
 }  // namespace
 
-Group* ConsoleSession::group(std::string_view wanted) { return find_named(groups, wanted); }
-ConsoleBatch* ConsoleSession::batch(std::string_view wanted) { return find_named(batches, wanted); }
+Group* ConsoleSession::group(std::string_view wanted) {
+    return find_named(groups, wanted);
+}
+ConsoleBatch* ConsoleSession::batch(std::string_view wanted) {
+    return find_named(batches, wanted);
+}
 
 std::vector<ConsoleNode*> active_of(const std::vector<ConsoleNode*>& nodes) {
     std::vector<ConsoleNode*> active;
@@ -94,7 +97,8 @@ void Console::add_commands(ctl::Registry& registry) {
                       }});
     };
     using ctl::Access;
-    command("new_session", Access::write, "starts a session", Needs::nothing, &Console::new_session);
+    command("new_session", Access::write, "starts a session", Needs::nothing,
+            &Console::new_session);
     command("end_session", Access::write, "ends the session on all its nodes", Needs::session,
             &Console::end_session);
     query("show_session", "the session", Needs::session, &Console::show_session);
@@ -126,7 +130,8 @@ void Console::add_commands(ctl::Registry& registry) {
 }
 
 void Console::start() {
-    if (!context_.closing()) ticker_.arm(std::chrono::milliseconds(context_.options.ping_interval_ms));
+    if (!context_.closing())
+        ticker_.arm(std::chrono::milliseconds(context_.options.ping_interval_ms));
 }
 
 void Console::close() {
@@ -146,8 +151,7 @@ void Console::close() {
 }
 
 Error Console::refuse(const Value& args, Needs needs) {
-    if (context_.closing())
-        return {Status(-ESHUTDOWN), "The self test of this node is closing"};
+    if (context_.closing()) return {Status(-ESHUTDOWN), "The self test of this node is closing"};
     if (needs == Needs::session) {
         if (!session_) return {Status(-ESRCH), "No session exists"};
         if (ending_) return {Status(-ESHUTDOWN), "Session is shutting down"};
@@ -222,14 +226,14 @@ void Console::transact(Service service, const Nodes& nodes, u32 limit_s, Transac
                                  .features = session_->features,
                                  .limit_s = limit_s,
                                  .bulk = bulk};
-    transaction_ = std::make_unique<Transaction>(
-        context_, spec, nodes, std::move(fill), [this, then = std::move(then)] {
-            const auto done = std::move(transaction_);
-            if (context_.closing())
-                abandon();
-            else
-                then(done->results());
-        });
+    transaction_ = std::make_unique<Transaction>(context_, spec, nodes, std::move(fill),
+                                                 [this, then = std::move(then)] {
+                                                     const auto done = std::move(transaction_);
+                                                     if (context_.closing())
+                                                         abandon();
+                                                     else
+                                                         then(done->results());
+                                                 });
     transaction_->start();
 }
 
@@ -250,8 +254,8 @@ void Console::tick() {
     const Duration unused = context_.sched.now() - session_->last_command;
     const bool expired =
         session_->timeout_s > 0 && unused > std::chrono::seconds(session_->timeout_s);
-    waiting_.push_back({nullptr, Needs::nothing,
-                        expired ? &Console::expire_session : &Console::ping_nodes});
+    waiting_.push_back(
+        {nullptr, Needs::nothing, expired ? &Console::expire_session : &Console::ping_nodes});
     next();
 }
 

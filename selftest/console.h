@@ -57,7 +57,7 @@ struct ConsoleSession {
 };
 
 class Console {
-   public:
+ public:
     Console(Context&, Framework& local);
     ~Console();
     void add_commands(ctl::Registry&);
@@ -65,7 +65,7 @@ class Console {
     // Ends what is under way; commands that wait fail.
     void close();
 
-   private:
+ private:
     using Nodes = std::vector<ConsoleNode*>;
     using Results = std::vector<NodeResult>;
     using Then = std::function<void(Results&)>;

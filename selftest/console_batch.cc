@@ -38,8 +38,7 @@ void encode_test(Message& request, const Header& header, const TestRequest& body
                                    spec.brw.length, spec.brw.offset});
     } else {
         encode_message(request, native_order, header, body,
-                       BrwParamsV0{static_cast<u32>(spec.brw.op),
-                                   spec.brw.length / wire_page_bytes,
+                       BrwParamsV0{static_cast<u32>(spec.brw.op), spec.brw.length / wire_page_bytes,
                                    static_cast<u32>(spec.brw.check)});
     }
 }
@@ -208,9 +207,9 @@ void Console::place_test(ConsoleBatch& batch, ConsoleTest test,
                              .batch_id = batch.id,
                              .service = static_cast<u32>(spec.service),
                              .concurrency = spec.concurrency};
-    const auto to_server = [=, loop = placement->server_loop](
-                               u32, const Header& header, u64 rpyid, u64, Message& request,
-                               std::vector<std::byte>&) {
+    const auto to_server = [=, loop = placement->server_loop](u32, const Header& header, u64 rpyid,
+                                                              u64, Message& request,
+                                                              std::vector<std::byte>&) {
         TestRequest body = common;
         body.rpyid = rpyid;
         body.loop = loop;
@@ -363,9 +362,9 @@ void Console::query() {
     }
     const bool server = in["server"].as_bool();
     const u32 index = static_cast<u32>(test);
-    const Nodes nodes = index > 0 ? (server ? batch->tests[index - 1].servers
-                                            : batch->tests[index - 1].clients)
-                                  : (server ? batch->servers : batch->clients);
+    const Nodes nodes =
+        index > 0 ? (server ? batch->tests[index - 1].servers : batch->tests[index - 1].clients)
+                  : (server ? batch->servers : batch->clients);
     control(*batch, nodes, BatchOp::query, index, 0, static_cast<u32>(limit_s),
             [this, batch, whole = index == 0 && !server](Results& results) {
                 u32 idle = 0, running = 0, failed = 0;

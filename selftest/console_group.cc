@@ -246,7 +246,8 @@ void Console::clean_group(Group& group) {
         if (chosen[static_cast<u8>(one->state)]) out.push_back(one);
     const bool all = out.size() == group.nodes.size();
     drop_nodes(group, out);
-    if (all) std::erase_if(session_->groups, [&](const auto& each) { return each.get() == &group; });
+    if (all)
+        std::erase_if(session_->groups, [&](const auto& each) { return each.get() == &group; });
     Value reply = Value::map();
     add_results(reply, {});
     reply.set("removed", static_cast<u64>(out.size()));

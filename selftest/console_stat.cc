@@ -140,6 +140,8 @@ void Console::ping() {
         });
 }
 
-Value Console::node_stats(const Value&, Error&) { return local_.describe(); }
+Value Console::node_stats(const Value&, Error&) {
+    return local_.describe();
+}
 
 }  // namespace ulnet::lst

@@ -13,7 +13,7 @@ namespace ulnet::lst {
 enum class RpcCount : u8 { errors, sent, rcvd, dropped, expired, bulk_get, bulk_put, count_ };
 
 class Context {
-   public:
+ public:
     Context(Node& of, const SelftestOptions& chosen);
 
     Node& node;
@@ -41,7 +41,7 @@ class Context {
     // last release.
     void begin_close(Task& done);
 
-   private:
+ private:
     std::atomic<u64> next_id_;
     std::atomic<u32> next_cpt_{0};
     std::atomic<u32> errors_to_inject_;
@@ -53,14 +53,15 @@ class Context {
 // A timer whose callback runs on the control strand. arm() only while it is off; all calls from the
 // control strand. Its owner lives until the Context's last release.
 class ControlTimer final : private Timer {
-   public:
-    ControlTimer(Context& context, std::function<void()> fn) : context_(context), fn_(std::move(fn)) {}
+ public:
+    ControlTimer(Context& context, std::function<void()> fn)
+        : context_(context), fn_(std::move(fn)) {}
     bool on() const { return on_; }
     void arm(Duration after);
     // Off, or about to run fn once more.
     void stop();
 
-   private:
+ private:
     void fire() override;
     Context& context_;
     std::function<void()> fn_;

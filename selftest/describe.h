@@ -5,7 +5,7 @@
 
 #include "cpt/counters.h"
 #include "lnet/ctl/value.h"
-#include "selftest/wire.h"
+#include "selftest/wire_session.h"
 
 namespace ulnet::lst {
 

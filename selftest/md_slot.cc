@@ -1,4 +1,4 @@
-// Handles of an MD under way. The lock is a leaf: no call of the Node is made with it held.
+// The handle of an MD under way. The lock is a leaf: no call of the Node is made with it held.
 #include "selftest/md_slot.h"
 
 #include <utility>
@@ -13,17 +13,15 @@ u64 MdSlot::begin() {
     return ++turn_;
 }
 
-void MdSlot::keep(Node& node, u64 turn, Me me, Md md) {
+void MdSlot::keep(Node& node, u64 turn, Md md) {
     {
         const std::lock_guard lock(mutex_);
         if (turn != turn_ || !live_) {
-            md.release();  // ended; the handles are stale
+            md.release();  // ended; the handle is stale
             return;
         }
         if (!unlink_wanted_) {
-            std::swap(me_, me);  // what comes out is of an earlier turn, thus stale
             std::swap(md_, md);
-            md.release();
             return;
         }
     }

@@ -47,7 +47,9 @@ bool bracket(std::string_view inside, std::vector<u32>& out) {
     }
 }
 
-std::string quoted(std::string_view text) { return "\"" + std::string(text) + "\""; }
+std::string quoted(std::string_view text) {
+    return "\"" + std::string(text) + "\"";
+}
 
 // Brackets only before the @: nets are plain.
 Result<std::vector<std::string>> texts_of(std::string_view expression, std::string& why) {

@@ -11,7 +11,9 @@ u64 in_memory(u64 word, Order order) {
     return order == native_order ? word : __builtin_bswap64(word);
 }
 
-void put(std::byte* at, u64 word) { std::memcpy(at, &word, word_bytes); }
+void put(std::byte* at, u64 word) {
+    std::memcpy(at, &word, word_bytes);
+}
 
 u64 get(const std::byte* at) {
     u64 word;
@@ -21,8 +23,7 @@ u64 get(const std::byte* at) {
 
 // Calls visit(position) for the checked words of the simple mode: both ends of each fragment, a
 // fragment being the part of the transfer that lies in one page.
-template <class Visit>
-bool each_end(std::size_t length, u32 offset, Visit&& visit) {
+template <class Visit> bool each_end(std::size_t length, u32 offset, Visit&& visit) {
     std::size_t start = 0;
     std::size_t room = wire_page_bytes - offset % wire_page_bytes;
     while (length - start >= word_bytes) {

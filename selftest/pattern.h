@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "selftest/wire.h"
+#include "selftest/wire_test.h"
 
 namespace ulnet::lst {
 

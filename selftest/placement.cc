@@ -3,7 +3,9 @@
 
 namespace ulnet::lst {
 
-static u32 ceil_div(u32 a, u32 b) { return (a + b - 1) / b; }
+static u32 ceil_div(u32 a, u32 b) {
+    return (a + b - 1) / b;
+}
 
 Result<Placement> place(u32 sources, u32 destinations, u32 dist, u32 span, u32 concurrency) {
     if (dist == 0 || span == 0 || dist > sources || span > destinations) return Status(-EINVAL);

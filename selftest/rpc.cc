@@ -6,11 +6,14 @@ namespace ulnet::lst {
 
 ClientRpc::ClientRpc(Context& context, RpcOwner& owner, CptId cpt)
     : request{}, context_(context), owner_(owner), cpt_(cpt), reply_{},
-      request_mem_(request.data(), message_bytes, cpt), reply_mem_(reply_.data(), message_bytes, cpt) {
+      request_mem_(request.data(), message_bytes, cpt),
+      reply_mem_(reply_.data(), message_bytes, cpt) {
     request_part_.rpc = reply_part_.rpc = bulk_part_.rpc = this;
 }
 
-ClientRpc::~ClientRpc() { CHECK(refs_.load() == 0); }
+ClientRpc::~ClientRpc() {
+    CHECK(refs_.load() == 0);
+}
 
 void ClientRpc::start(const RpcArgs& args) {
     CHECK(refs_.load() == 0);
@@ -39,13 +42,14 @@ void ClientRpc::attach(Part& part, u64 bits, const MdSpec& spec) {
     parts_.fetch_add(1);
     part.settled = false;
     const u64 turn = part.slot.begin();
-    const MatchSpec match{.from = {context_.node.primary(args_.to.nid), args_.to.pid}, .bits = bits};
+    const MatchSpec match{.from = {context_.node.primary(args_.to.nid), args_.to.pid},
+                          .bits = bits};
     Status status;
     Result<Me> me = context_.node.attach(portal_reply, match, Unlink::with_md);
     if (me.ok()) {
         Result<Md> md = context_.node.attach(*me, spec);
         if (md.ok()) {
-            part.slot.keep(context_.node, turn, std::move(*me), std::move(*md));
+            part.slot.keep(context_.node, turn, std::move(*md));
             if (failed()) part.slot.unlink(context_.node);
             return;
         }
@@ -101,7 +105,7 @@ void ClientRpc::send_request() {
                                                 .portal = portal_of(args_.service),
                                                 .match_bits = static_cast<u64>(args_.service)});
     if (!sent.ok()) fail(sent);
-    request_part_.slot.keep(context_.node, turn, Me{}, std::move(*md));
+    request_part_.slot.keep(context_.node, turn, std::move(*md));
     if (failed()) request_part_.slot.unlink(context_.node);
 }
 
@@ -123,8 +127,8 @@ void ClientRpc::on_reply(const Event& event) {
 void ClientRpc::take_reply(const Event& event) {
     Header header;
     StatusReply body;
-    const auto bytes =
-        std::span<const std::byte>(reply_).first(std::min<std::size_t>(event.mlength, message_bytes));
+    const auto bytes = std::span<const std::byte>(reply_).first(
+        std::min<std::size_t>(event.mlength, message_bytes));
     if (!decode_message(bytes, header, body) ||
         header.type != reply_type(request_type(args_.service))) {
         fail(Status(-EBADMSG));
@@ -154,8 +158,7 @@ void ClientRpc::part_event(Part& part, const Event& event, bool its_message) {
         return;
     }
     // Ended without its message and for no reason of ours: the Node closes.
-    if (!part.settled && !failed())
-        fail(event.status.ok() ? Status(-ESHUTDOWN) : event.status);
+    if (!part.settled && !failed()) fail(event.status.ok() ? Status(-ESHUTDOWN) : event.status);
     part.slot.ended();
     part_ended();
     unref(false);
@@ -190,7 +193,9 @@ void ClientRpc::unref(bool post) {
         complete();
 }
 
-void ClientRpc::run() { complete(); }
+void ClientRpc::run() {
+    complete();
+}
 
 void ClientRpc::fire() {
     if (parts_.load(std::memory_order_acquire) > 0) fail(Status(-ETIMEDOUT));

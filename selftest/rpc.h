@@ -16,11 +16,11 @@ namespace ulnet::lst {
 class ClientRpc;
 
 class RpcOwner {
-   public:
+ public:
     // On a worker, never from within start(). May start the RPC again or destroy it.
     virtual void rpc_done(ClientRpc&) = 0;
 
-   protected:
+ protected:
     ~RpcOwner() = default;
 };
 
@@ -38,7 +38,7 @@ struct RpcArgs {
 };
 
 class ClientRpc final : private Task, private Timer {
-   public:
+ public:
     ClientRpc(Context&, RpcOwner&, CptId);
     // Only while not in use.
     ~ClientRpc();
@@ -56,7 +56,7 @@ class ClientRpc final : private Task, private Timer {
     // Bytes that the peer moved; 0 when it refused the request.
     u32 bulk_bytes() const { return bulk_bytes_; }
 
-   private:
+ private:
     struct Part {
         ClientRpc* rpc = nullptr;
         MdSlot slot;
@@ -93,7 +93,7 @@ class ClientRpc final : private Task, private Timer {
     std::atomic<u32> parts_{0};  // MDs alive, plus one for start()
     std::atomic<bool> failed_{false};
     std::atomic<bool> refused_{false};  // the reply says so: no bulk will come
-    mutable std::mutex mutex_;  // guards status_
+    mutable std::mutex mutex_;          // guards status_
     Status status_;
     u32 bulk_bytes_ = 0;
 };

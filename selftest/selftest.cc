@@ -7,8 +7,8 @@ namespace ulnet {
 namespace lst {
 namespace {
 
-constexpr u32 framework_buffers = 16;    // of each framework service
-constexpr u32 test_buffers = 64;         // of each test service, until a console asks for more
+constexpr u32 framework_buffers = 16;  // of each framework service
+constexpr u32 test_buffers = 64;       // of each test service, until a console asks for more
 
 }  // namespace
 }  // namespace lst
@@ -16,8 +16,9 @@ constexpr u32 test_buffers = 64;         // of each test service, until a consol
 struct Selftest::Impl {
     Impl(Node& node, const SelftestOptions& options)
         : context(node, options),
-          framework(context, [this](lst::Service service, u32 count) { grow(service, count); },
-                    [this] { brw_server.trim(); }),
+          framework(
+              context, [this](lst::Service service, u32 count) { grow(service, count); },
+              [this] { brw_server.trim(); }),
           brw_server(context), console(context, framework) {}
 
     // A console's TEST tells how many requests a server has to expect at once.
@@ -29,7 +30,8 @@ struct Selftest::Impl {
         if (context.closing()) return;
         for (const PortalId portal : {lst::portal_test, lst::portal_framework})
             static_cast<void>(context.node.set_lazy(portal, true));
-        for (lst::ServiceQueue* queue : {&debug, &make_session, &remove_session, &batch, &test, &stat})
+        for (lst::ServiceQueue* queue :
+             {&debug, &make_session, &remove_session, &batch, &test, &stat})
             queue->grow(lst::framework_buffers);
         grow(lst::Service::brw, lst::test_buffers);
         grow(lst::Service::ping, lst::test_buffers);

@@ -17,11 +17,11 @@ struct SelftestOptions {
     u32 brw_inject_errors = 0;    // BRW transfers of this node's clients that get a wrong byte
     u64 client_bulk_bytes_max = u64{1} << 30;  // data buffers of all test units
     u64 server_bulk_bytes_max = u64{1} << 26;  // data buffers of the BRW service
-    u32 ping_interval_ms = 8000;  // how often the console looks after its nodes
+    u32 ping_interval_ms = 8000;               // how often the console looks after its nodes
 };
 
 class Selftest {
-   public:
+ public:
     // From a worker or before start. Registers the commands; posts the service buffers. Node and
     // registry outlive it.
     Selftest(Node&, ctl::Registry&, const SelftestOptions& = {});
@@ -33,7 +33,7 @@ class Selftest {
     // once, before the Node closes.
     void close(Task& done);
 
-   private:
+ private:
     struct Impl;
     std::unique_ptr<Impl> impl_;
 };

@@ -36,7 +36,9 @@ void ServerRpc::unref() {
     if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) context_.release();
 }
 
-void ServerRpc::Resume::run() { rpc.queue_.handler_.buffer_ready(rpc); }
+void ServerRpc::Resume::run() {
+    rpc.queue_.handler_.buffer_ready(rpc);
+}
 
 void ServerRpc::post() {
     arrived_ = false;
@@ -55,14 +57,14 @@ bool ServerRpc::attach_buffer(u64 turn) {
     Result<Me> me = node.attach(portal_of(queue_.service_),
                                 {.bits = static_cast<u64>(queue_.service_)}, Unlink::with_md);
     if (!me.ok()) return false;
-    Result<Md> md = node.attach(*me, {.mem = &request_mem_,
-                                      .options = {.put = true, .ack_disable = true,
-                                                  .auto_unlink = true},
-                                      .threshold = 1,
-                                      .handler = on_request,
-                                      .user = this});
+    Result<Md> md =
+        node.attach(*me, {.mem = &request_mem_,
+                          .options = {.put = true, .ack_disable = true, .auto_unlink = true},
+                          .threshold = 1,
+                          .handler = on_request,
+                          .user = this});
     if (!md.ok()) return false;
-    slot_.keep(node, turn, std::move(*me), std::move(*md));
+    slot_.keep(node, turn, std::move(*md));
     return true;
 }
 
@@ -114,12 +116,14 @@ void ServerRpc::operate(u64 match_bits, const MdSpec& spec, bool put) {
         const ProcessId to{arrival_.source, arrival_.initiator.pid};
         const Nid from = arrival_.target.nid;
         const Status status =
-            put ? node.put(*md, {.to = to, .portal = portal_reply, .match_bits = match_bits,
-                                 .from = from})
-                : node.get(*md, {.to = to, .portal = portal_reply, .match_bits = match_bits,
-                                 .from = from});
+            put ? node.put(
+                      *md,
+                      {.to = to, .portal = portal_reply, .match_bits = match_bits, .from = from})
+                : node.get(
+                      *md,
+                      {.to = to, .portal = portal_reply, .match_bits = match_bits, .from = from});
         if (status.ok())
-            slot_.keep(node, turn, Me{}, std::move(*md));
+            slot_.keep(node, turn, std::move(*md));
         else
             node.unlink(std::move(*md));
         if (context_.closing()) slot_.unlink(node);

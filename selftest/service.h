@@ -1,5 +1,5 @@
-// The server's side of RPCs: requests wait for buffers on the lazy portals 50 and 51; each buffer is
-// a ServerRpc that carries its request through handler, bulk and reply and is then posted again.
+// The server's side of RPCs: requests wait for buffers on the lazy portals 50 and 51; each buffer
+// is a ServerRpc that carries its request through handler, bulk and reply and is then posted again.
 // What is under way is thus bounded by the ServerRpcs that exist.
 #pragma once
 
@@ -19,20 +19,20 @@ class ServerRpc;
 // What a service does with a request. handle() comes on the worker of the event; it, or something
 // later, ends the request by exactly one reply() or drop(); one bulk transfer may come before.
 class Handler {
-   public:
+ public:
     virtual void handle(ServerRpc&) = 0;
     // The bulk transfer has ended.
     virtual void bulk_done(ServerRpc&, Status) = 0;
     // The data buffer that ServerRpc::waiter waited for is there.
     virtual void buffer_ready(ServerRpc&) = 0;
 
-   protected:
+ protected:
     ~Handler() = default;
 };
 
 // A service id with its posted buffers.
 class ServiceQueue {
-   public:
+ public:
     ServiceQueue(Context&, Service, Handler&);
     ~ServiceQueue();
     // Makes and posts buffers until there are `count`. Control strand.
@@ -40,7 +40,7 @@ class ServiceQueue {
     // Takes all buffers back; requests under way end.
     void close();
 
-   private:
+ private:
     friend class ServerRpc;
     Context& context_;
     const Service service_;
@@ -49,7 +49,7 @@ class ServiceQueue {
 };
 
 class ServerRpc final : private Task {
-   public:
+ public:
     ServerRpc(Context&, ServiceQueue&, CptId);
 
     // The request, valid from handle() to the end.
@@ -66,8 +66,7 @@ class ServerRpc final : private Task {
     u32 bulk_bytes() const { return bulk_bytes_; }
 
     // Ends the request: `parts` after a header of the right type.
-    template <class... Parts>
-    void reply(u32 features, const Parts&... parts) {
+    template <class... Parts> void reply(u32 features, const Parts&... parts) {
         Header header;
         header.type = reply_type(static_cast<Type>(header_.type));
         header.features = features;
@@ -82,7 +81,7 @@ class ServerRpc final : private Task {
     BulkPool::Waiter waiter;
     std::vector<std::byte> list;
 
-   private:
+ private:
     friend class ServiceQueue;
     // Runs buffer_ready().
     struct Resume final : Task {

@@ -7,12 +7,13 @@
 namespace ulnet::lst {
 
 bool Batch::running() const {
-    return std::any_of(tests.begin(), tests.end(), [](const auto& test) { return test->running(); });
+    return std::any_of(tests.begin(), tests.end(),
+                       [](const auto& test) { return test->running(); });
 }
 
 u32 Batch::active_tests() const {
-    return static_cast<u32>(
-        std::count_if(tests.begin(), tests.end(), [](const auto& test) { return test->running(); }));
+    return static_cast<u32>(std::count_if(tests.begin(), tests.end(),
+                                          [](const auto& test) { return test->running(); }));
 }
 
 bool Session::running() const {
@@ -36,13 +37,27 @@ void Framework::serve(ServerRpc& rpc) {
     }
     if (!refuse_features(rpc)) {
         switch (static_cast<Type>(rpc.header().type)) {
-            case Type::make_session: make_session(rpc); break;
-            case Type::remove_session: remove_session(rpc); break;
-            case Type::debug: debug(rpc); break;
-            case Type::stat: serve_stat(rpc); break;
-            case Type::test: test(rpc); break;
-            case Type::batch: batch(rpc); break;
-            default: rpc.drop(); break;
+        case Type::make_session:
+            make_session(rpc);
+            break;
+        case Type::remove_session:
+            remove_session(rpc);
+            break;
+        case Type::debug:
+            debug(rpc);
+            break;
+        case Type::stat:
+            serve_stat(rpc);
+            break;
+        case Type::test:
+            test(rpc);
+            break;
+        case Type::batch:
+            batch(rpc);
+            break;
+        default:
+            rpc.drop();
+            break;
         }
     }
     touch();
@@ -53,8 +68,8 @@ bool Framework::refuse_features(ServerRpc& rpc) {
     const Type type = static_cast<Type>(rpc.header().type);
     const u32 features = rpc.header().features;
     const bool opening = type == Type::make_session || type == Type::debug;
-    const bool refused = opening ? (features & ~features_known) != 0
-                                 : session_ && features != session_->features;
+    const bool refused =
+        opening ? (features & ~features_known) != 0 : session_ && features != session_->features;
     if (refused) rpc.reply(features_known, SidReply{.status = EPROTO, .sid = current_sid()});
     return refused;
 }

@@ -8,6 +8,7 @@
 
 #include "lnet/ctl/value.h"
 #include "selftest/test.h"
+#include "selftest/wire_session.h"
 
 namespace ulnet::lst {
 
@@ -36,7 +37,7 @@ struct Session {
 };
 
 class Framework final : public Handler {
-   public:
+ public:
     // `want_buffers` is told how many buffers of a test service a console asks for.
     Framework(Context&, std::function<void(Service, u32)> want_buffers, std::function<void()> idle);
 
@@ -55,7 +56,7 @@ class Framework final : public Handler {
     std::optional<ClientState> client_state(const Sid&, u64 batch_id) const;
     ctl::Value describe() const;  // for `lst node_stats`
 
-   private:
+ private:
     void serve(ServerRpc&);
     bool refuse_features(ServerRpc&);
     void make_session(ServerRpc&);

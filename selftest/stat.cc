@@ -29,7 +29,9 @@ StatReply Framework::stat() const {
         reply.framework.ping_errors = session_->errors.ping.load();
     }
     reply.framework.zombie_sessions = static_cast<u32>(zombies_.size());
-    const auto narrow = [&](RpcCount kind) { return static_cast<u32>(context_.counters.read(kind)); };
+    const auto narrow = [&](RpcCount kind) {
+        return static_cast<u32>(context_.counters.read(kind));
+    };
     reply.rpc = {.errors = narrow(RpcCount::errors),
                  .sent = narrow(RpcCount::sent),
                  .rcvd = narrow(RpcCount::rcvd),

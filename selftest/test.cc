@@ -7,7 +7,7 @@ namespace ulnet::lst {
 
 // One sequence of RPCs to one destination. Its RPC and its data are made once.
 class TestUnit final : private RpcOwner, private Task {
-   public:
+ public:
     TestUnit(TestInstance& test, const ProcessId& to, CptId cpt)
         : test_(test), to_(to), cpt_(cpt), rpc_(test.context_, *this, cpt) {}
     bool allocate(u32 bytes);
@@ -17,7 +17,7 @@ class TestUnit final : private RpcOwner, private Task {
     }
     void abort() { rpc_.abort(Status(-EINTR)); }
 
-   private:
+ private:
     struct Free {
         void operator()(std::byte* memory) const { std::free(memory); }
     };
@@ -130,7 +130,8 @@ bool TestUnit::good_brw() {
     Header header;
     StatusReply body;
     Result<Order> order = message_order(rpc_.reply());
-    if (!order.ok() || !decode_message(rpc_.reply(), header, body) || body.status != 0) return false;
+    if (!order.ok() || !decode_message(rpc_.reply(), header, body) || body.status != 0)
+        return false;
     if (rpc_.bulk_bytes() != brw.length) return false;
     if (brw.op == BrwOp::write) return true;
     if (corrupted_) data().front() ^= std::byte{1};
@@ -156,7 +157,9 @@ TestInstance::TestInstance(Context& context, SessionErrors& errors, const TestSp
     : context_(context), errors_(errors), spec_(spec), finished_(std::move(finished)),
       records_(std::make_unique<Record[]>(context.sched.slots())) {}
 
-TestInstance::~TestInstance() { CHECK(!running_); }
+TestInstance::~TestInstance() {
+    CHECK(!running_);
+}
 
 u64 TestInstance::data_bytes(const TestSpec& spec, u32 destinations) {
     return spec.service == Service::brw && spec.is_client
@@ -225,8 +228,8 @@ void TestInstance::record(bool good, u64 bytes, Duration latency) {
 }
 
 void TestInstance::count_error() {
-    (spec_.service == Service::brw ? errors_.brw : errors_.ping).fetch_add(
-        1, std::memory_order_relaxed);
+    (spec_.service == Service::brw ? errors_.brw : errors_.ping)
+        .fetch_add(1, std::memory_order_relaxed);
 }
 
 TestTotals TestInstance::totals() const {

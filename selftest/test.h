@@ -1,8 +1,8 @@
 // A test on this node: an entry of a batch. As a client it has units, each of which sends one RPC
 // at a time to one destination; as a server it only counts.
 //
-// run(), stop(), destruction: control strand. Units work on any worker. The last unit to become idle
-// tells the owner, on the control strand; until then the instance is running and must live.
+// run(), stop(), destruction: control strand. Units work on any worker. The last unit to become
+// idle tells the owner, on the control strand; until then the instance is running and must live.
 #pragma once
 
 #include <memory>
@@ -38,7 +38,7 @@ struct TestTotals {
 class TestUnit;
 
 class TestInstance {
-   public:
+ public:
     TestInstance(Context&, SessionErrors&, const TestSpec&, std::function<void()> finished);
     ~TestInstance();
     // Makes `concurrency` units for each destination. ENOMEM.
@@ -54,7 +54,7 @@ class TestInstance {
     const TestSpec& spec() const { return spec_; }
     TestTotals totals() const;
 
-   private:
+ private:
     friend class TestUnit;
     // One a worker, so that recording does not contend; the lock is for those who read.
     struct alignas(64) Record {

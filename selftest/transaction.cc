@@ -7,17 +7,21 @@ namespace ulnet::lst {
 
 const char* to_text(NodeState state) {
     switch (state) {
-        case NodeState::active: return "Active";
-        case NodeState::busy: return "Busy";
-        case NodeState::down: return "Down";
-        case NodeState::unknown: break;
+    case NodeState::active:
+        return "Active";
+    case NodeState::busy:
+        return "Busy";
+    case NodeState::down:
+        return "Down";
+    case NodeState::unknown:
+        break;
     }
     return "Unknown";
 }
 
 // The RPC to one node; made when its turn comes, gone when it is done.
 class Transaction::Item final : public RpcOwner {
-   public:
+ public:
     Item(Transaction& of, u32 at)
         : index(at), rpc(of.context_, *this, of.context_.next_cpt()), transaction_(of) {}
     void rpc_done(ClientRpc&) override {
@@ -27,29 +31,33 @@ class Transaction::Item final : public RpcOwner {
     ClientRpc rpc;
     std::vector<std::byte> list;
     Mem list_mem;
+    bool limited = false;  // the limit of the command comes before the RPC's own time-out
 
-   private:
+ private:
     Transaction& transaction_;
 };
 
-Transaction::Transaction(Context& context, const Spec& spec,
-                         const std::vector<ConsoleNode*>& nodes, Fill fill, Done done)
+Transaction::Transaction(Context& context, const Spec& spec, const std::vector<ConsoleNode*>& nodes,
+                         Fill fill, Done done)
     : context_(context), spec_(spec), fill_(std::move(fill)), done_(std::move(done)),
       results_(nodes.size()), items_(nodes.size()) {
     for (std::size_t i = 0; i < nodes.size(); ++i) results_[i].node = nodes[i];
 }
 
-Transaction::~Transaction() { CHECK(in_flight_ == 0); }
+Transaction::~Transaction() {
+    CHECK(in_flight_ == 0);
+}
 
 void Transaction::start() {
     const u32 limit = std::clamp(spec_.limit_s, transaction_limit_min_s, transaction_limit_max_s);
     deadline_ = context_.sched.now() + std::chrono::seconds(limit);
     start_more();
     // Without a node, or without time for one, nothing will call back.
-    if (in_flight_ == 0) context_.control([this] {
-        const Done done = std::move(done_);
-        done();
-    });
+    if (in_flight_ == 0)
+        context_.control([this] {
+            const Done done = std::move(done_);
+            done();
+        });
 }
 
 void Transaction::start_more() {
@@ -70,6 +78,7 @@ void Transaction::start_more() {
         fill_(index, header, rpyid, bulkid, item.rpc.request, item.list);
         item.list_mem = Mem(item.list.data(), static_cast<u32>(item.list.size()));
         const Duration own = context_.rpc_timeout();
+        item.limited = own == Duration{} || left < own;
         ++in_flight_;
         context_.hold();
         item.rpc.start({.to = {results_[index].node->nid, pid_lustre},
@@ -78,7 +87,7 @@ void Transaction::start_more() {
                         .bulk_mem = &item.list_mem,
                         .rpyid = rpyid,
                         .bulkid = bulkid,
-                        .timeout = own > Duration{} ? std::min(own, left) : left});
+                        .timeout = item.limited ? left : own});
     }
 }
 
@@ -105,12 +114,12 @@ void Transaction::judge(NodeResult& result, const Item& item) {
         result.message = item.rpc.reply();
         result.framework = body.status;
         node.contacted = context_.sched.now();
-        node.state = body.sid == spec_.sid      ? NodeState::active
+        node.state = body.sid == spec_.sid     ? NodeState::active
                      : body.sid == sid_invalid ? NodeState::unknown
                                                : NodeState::busy;
         return;
     }
-    const bool limit = result.rpc.code() == -ETIMEDOUT &&
+    const bool limit = item.limited && result.rpc.code() == -ETIMEDOUT &&
                        std::max(spec_.limit_s, transaction_limit_min_s) < transaction_verdict_min_s;
     if (limit) result.rpc = Status(-EINTR);
     if (result.rpc.code() != -EINTR) node.state = NodeState::down;

@@ -38,7 +38,7 @@ struct NodeResult {
 };
 
 class Transaction {
-   public:
+ public:
     struct Spec {
         Sid sid;
         Service service = Service::debug;
@@ -59,7 +59,7 @@ class Transaction {
     void abort(Status);
     std::vector<NodeResult>& results() { return results_; }
 
-   private:
+ private:
     class Item;
     void start_more();
     void finished(Item&);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "selftest/wire_test.h"
+
 namespace ulnet::lst {
 
 std::string name_text(const NameBytes& bytes) {

@@ -57,6 +57,7 @@ def gtest(path, env, limit_s):
             passed, failed, skipped = 0, 1, []
         if code != 0 and failed == 0:
             failed = 1
+            output += f"\nexit code {code} (None: ended at its limit of {limit_s} s)"
         for name in skipped:
             output += f"\nskipped: {name}"
         return passed, failed, len(skipped), "" if not failed and not skipped else output
@@ -172,7 +173,7 @@ def main():
         before = (tally.passed, tally.failed, tally.skipped)
         for job, (passed, failed, skipped, output) in side_by_side(jobs()):
             tally.add(passed, failed, skipped)
-            if output:
+            if output or failed:
                 print(f"--- {job}\n{output.rstrip()}\n---", flush=True)
         took = time.monotonic() - stage_begin
         print(f"{name}: {tally.passed - before[0]} passed, {tally.failed - before[1]} failed, "

@@ -14,9 +14,13 @@ constexpr std::chrono::seconds stop_wait{30};
 
 // Runs `begin(done)` and waits for `done` to have run on its worker. False: not in time.
 template <class Begin> bool wait_done(Begin begin) {
-    std::promise<void> ended;
-    FnTask done([&] { ended.set_value(); });
-    std::future<void> end = ended.get_future();
+    const auto ended = std::make_shared<std::promise<void>>();
+    std::future<void> end = ended->get_future();
+    // A reference of its own: this frame may be gone before set_value() has returned.
+    FnTask done([ended] {
+        const auto own = ended;
+        own->set_value();
+    });
     begin(done);
     return end.wait_for(stop_wait) == std::future_status::ready;
 }
@@ -59,12 +63,13 @@ Error Daemon::start() {
 }
 
 Error Daemon::open_nis() {
-    std::promise<Error> opened;
-    node_->control([&] {
+    const auto opened = std::make_shared<std::promise<Error>>();
+    std::future<Error> answer = opened->get_future();
+    node_->control([this, opened] {
         ctl::add_all_or_none(*node_, plan_.nis,
-                             [&](Error error) { opened.set_value(std::move(error)); });
+                             [opened](Error error) { opened->set_value(std::move(error)); });
     });
-    return opened.get_future().get();
+    return answer.get();
 }
 
 Error Daemon::open_server() {

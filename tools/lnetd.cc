@@ -28,6 +28,7 @@ struct Flags {
     std::string config, name{ctl::node_name_default}, socket, cpu_pattern, log_level{"info"};
     std::vector<std::string> nids;
     u32 cpu_npartitions = 0, workers = 0, spin_us = 0;
+    SelftestOptions selftest;
     bool no_pin = false, foreground = false;
 };
 
@@ -47,6 +48,14 @@ void describe(CLI::App& app, Flags& flags) {
         ->check(CLI::Range(0u, 1024u));
     app.add_option("--cpu-pattern", flags.cpu_pattern,
                    "CPU partitions in LNet's notation, as '0[0-3] 1[4-7]' or 'N'");
+    app.add_option("--session-timeout", flags.selftest.session_timeout_s,
+                   "seconds after which an lst session that nobody tends ends; 0 = never")
+        ->check(CLI::Range(0, 1000000))
+        ->capture_default_str();
+    app.add_option("--rpc-timeout", flags.selftest.rpc_timeout_s,
+                   "seconds after which an lst RPC without an answer has failed; 0 = never")
+        ->check(CLI::Range(0, 1000000))
+        ->capture_default_str();
     app.add_option("--spin-us", flags.spin_us, "how long idle threads poll before they sleep")
         ->check(CLI::Range(0u, 1000000u));
     app.add_flag("--no-pin", flags.no_pin, "let the system move threads between CPUs");
@@ -143,6 +152,7 @@ int serve(const Flags& flags, int signals) {
     options.cpu_npartitions = flags.cpu_npartitions;
     options.sched.workers_per_cpt = flags.workers;
     options.sched.pin = !flags.no_pin;
+    options.selftest = flags.selftest;
     options.sched.spin = std::chrono::microseconds(flags.spin_us);
     Daemon daemon(std::move(options));
     if (const Error error = daemon.start(); !error.ok()) {

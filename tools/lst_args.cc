@@ -206,9 +206,9 @@ bool show_error(Parse& p) {
 }
 
 bool run(Parse& p) {
-    i64 timeout = 30;
+    i64 timeout = 0;
     if (!p.number('t', 1, timeout, "Invalid timeout value")) return false;
-    p.out.args.set("timeout", timeout);
+    if (timeout != 0) p.out.args.set("timeout", timeout);
     return p.batch_name();
 }
 

@@ -273,7 +273,7 @@ bool parse_bench(const Words& words, BenchOptions& out, std::string& complaint) 
 
 std::string bench_head(const BenchOptions& options) {
     return fmt::format("client {}, server {}, concurrency {}, check {}, {:g} s each\n"
-                       "{:<28} {:>6} {:>10} {:>10} {:>10} {:>10} {:>7}\n",
+                       "{:<32} {:>6} {:>10} {:>10} {:>10} {:>10} {:>7}\n",
                        options.client, options.server, options.concurrency, options.check,
                        options.seconds, "direction", "size", "MiB/s", "RPC/s", "p50 us", "p99 us",
                        "errors");
@@ -287,7 +287,7 @@ std::string bench_line(const BenchOptions& options, const std::string& test, con
         return reply.has(key) ? fmt::format("{:.1f}", reply[key].as_real() / 1e3)
                               : std::string("-");
     };
-    return fmt::format("{:<28} {:>6} {:>10} {:>10.0f} {:>10} {:>10} {:>7}  {}\n", way,
+    return fmt::format("{:<32} {:>6} {:>10} {:>10.0f} {:>10} {:>10} {:>7}  {}\n", way,
                        ping ? "-" : size_text(reply["size"].as_int()),
                        ping ? "-" : fmt::format("{:.1f}", per_second(reply, "bytes") / (1 << 20)),
                        per_second(reply, "rpcs"), us("latency_p50_ns"), us("latency_p99_ns"),

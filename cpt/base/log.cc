@@ -4,6 +4,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -76,7 +77,16 @@ bool log_enabled(LogLevel level) {
 
 void log_line(LogLevel level, std::string_view line) {
     LogSink* sink = process_sink.load(std::memory_order_acquire);
-    if (sink != nullptr && sink->takes(level)) sink->write(level, line);
+    if (sink == nullptr || !sink->takes(level)) return;
+    const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' '; };
+    if (std::none_of(line.begin(), line.end(), is_control)) {
+        sink->write(level, line);
+        return;
+    }
+    // Bytes from outside must not make a second line or steer a terminal.
+    std::string clean(line);
+    std::replace_if(clean.begin(), clean.end(), is_control, '?');
+    sink->write(level, clean);
 }
 
 void LogLimit::log(Instant now, LogLevel level, std::string_view line) {

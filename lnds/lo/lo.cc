@@ -17,12 +17,12 @@ class LoNi;
 
 // Messages of one CPT.
 class LoLane final : public Strand {
-   public:
+ public:
     LoLane(Sched& sched, CptId cpt, LoNi& ni) : Strand(sched, cpt), ni_(ni) {}
     void send(Msg&);
     void received(Msg& sent, Msg* into, u32 len);
 
-   private:
+ private:
     // Scratch words of the message that is sent.
     static constexpr unsigned scratch_into = 0;
     bool step(Budget&) override;
@@ -36,7 +36,7 @@ class LoLane final : public Strand {
 };
 
 class LoNi final : public LndNi {
-   public:
+ public:
     LoNi(const NiConfig& config, LndUp& up, Sched& sched)
         : up_(up), sched_(sched), nid_(config.nid) {
         const u32 cpts = sched.cpts().size();
@@ -81,13 +81,13 @@ class LoNi final : public LndNi {
         if (held_.fetch_sub(1, std::memory_order_acq_rel) == 1) sched_.post(0, quiesce_);
     }
 
-   private:
+ private:
     class Quiesce final : public Task {
-       public:
+     public:
         explicit Quiesce(LoNi& ni) : ni_(ni) {}
         void run() override { ni_.quiesce(); }
 
-       private:
+     private:
         LoNi& ni_;
     };
     void hold() { held_.fetch_add(1, std::memory_order_relaxed); }
@@ -179,7 +179,7 @@ void LoLane::finish(Msg& sent) {
 }
 
 class LoLnd final : public Lnd {
-   public:
+ public:
     std::string_view name() const override { return "lo"; }
     NetType net_type() const override { return NetType::lo; }
     LndCaps caps() const override { return {.timeout = std::chrono::seconds(50)}; }
@@ -196,6 +196,8 @@ class LoLnd final : public Lnd {
 
 }  // namespace
 
-std::unique_ptr<Lnd> make_lo_lnd() { return std::make_unique<LoLnd>(); }
+std::unique_ptr<Lnd> make_lo_lnd() {
+    return std::make_unique<LoLnd>();
+}
 
 }  // namespace ulnet

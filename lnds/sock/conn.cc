@@ -8,10 +8,10 @@ namespace ulnet::sock {
 
 // References: the peer's list, the two halves. The watch and a message at the core add theirs.
 Conn::Conn(SockNi& ni, Peer& peer, Setup setup, std::span<const std::byte> greeting)
-    : RefCounted(3), ni_(ni), peer_(peer), stream_(std::move(setup.stream)), type_(setup.type),
-      rx_framing_{version_spoken, setup.peer_order}, active_(setup.active),
-      opened_(ni.sched().now()), rx_(ni.sched(), peer.cpt(), *this),
-      tx_(ni.sched(), peer.cpt(), *this) {
+    : RefCounted(3), ni_(ni), peer_(peer), stream_(std::move(setup.stream)),
+      type_(setup.type), rx_framing_{version_spoken, setup.peer_order}, active_(setup.active),
+      local_(stream_->local()), remote_(stream_->remote()), opened_(ni.sched().now()),
+      rx_(ni.sched(), peer.cpt(), *this), tx_(ni.sched(), peer.cpt(), *this) {
     ni_.ref();
     peer_.ref();
     const i64 now = opened_.time_since_epoch().count();
@@ -54,7 +54,9 @@ void Conn::fail(int error) {
     tx_.wake();
 }
 
-void Conn::broken(int error) { peer_.conn_broken(error); }
+void Conn::broken(int error) {
+    peer_.conn_broken(error);
+}
 
 void Conn::ready(Readiness now) {
     if (now.ended) ended_.store(true, std::memory_order_release);
@@ -82,8 +84,8 @@ void Conn::describe(ctl::Value& out) const {
     };
     out.set("type", to_text(type_));
     out.set("opened_by", active_ ? "us" : "peer");
-    out.set("local", to_text(stream_->local()));
-    out.set("remote", to_text(stream_->remote()));
+    out.set("local", to_text(local_));
+    out.set("remote", to_text(remote_));
     out.set("queued_bytes", queued_bytes());
     out.set("age_s", seconds(opened_.time_since_epoch().count()));
     out.set("idle_s", seconds(std::max(rx_progress_.load(relaxed), tx_progress_.load(relaxed))));
@@ -95,7 +97,9 @@ void Conn::describe(ctl::Value& out) const {
     out.set("parked", state == RxState::waiting);
 }
 
-void Conn::last_ref() { ni_.sched().post(peer_.cpt(), destroy_); }
+void Conn::last_ref() {
+    ni_.sched().post(peer_.cpt(), destroy_);
+}
 
 void Conn::destroy() {
     if (rx_.idle() && tx_.idle())

@@ -1,9 +1,9 @@
 // An open connection: a receive half and a transmit half, each a strand, so that any worker of the
 // CPT runs either and no thread owns the connection.
 //
-// Life: made by Peer (admit, connected), listed there, ended by fail() from anywhere. Each half then
-// cleans up in its own strand; the object goes when both have, when nobody watches the stream and
-// when the core has answered the message it was told of.
+// Life: made by Peer (admit, connected), listed there, ended by fail() from anywhere. Each half
+// then cleans up in its own strand; the object goes when both have, when nobody watches the stream
+// and when the core has answered the message it was told of.
 #pragma once
 
 #include <array>
@@ -22,12 +22,11 @@ class Peer;
 class SockNi;
 
 class Conn final : public ListHook<Conn>, public StreamSink, public RefCounted {
-   public:
+ public:
     struct Setup {
         ConnType type = ConnType::none;  // as this side sees it
         Order peer_order = native_order;
-        bool active = false;             // this side connected
-        u64 incarnation = 0;
+        bool active = false;  // this side connected
         std::unique_ptr<Stream> stream;
     };
     // `greeting` (the HELLO of a passive side) goes out before everything else.
@@ -64,15 +63,15 @@ class Conn final : public ListHook<Conn>, public StreamSink, public RefCounted {
     bool tx_stuck(Instant before) const;
     void describe(ctl::Value&) const;
 
-   private:
+ private:
     static constexpr auto relaxed = std::memory_order_relaxed;
     static constexpr u32 buffer_bytes = 16 * 1024;
-    static constexpr u32 read_bytes_min = 4096;   // less room than this is not worth a read
+    static constexpr u32 read_bytes_min = 4096;  // less room than this is not worth a read
     static constexpr u32 rx_iov_max = 64;
     static constexpr u32 tx_iov_max = 128;
-    static constexpr u32 window_max = 32;         // frames being sent at a time
+    static constexpr u32 window_max = 32;  // frames being sent at a time
     static constexpr u32 write_bytes_max = 256 * 1024;
-    static constexpr u32 acks_max = 4096;         // runs of owed acknowledgements
+    static constexpr u32 acks_max = 4096;  // runs of owed acknowledgements
 
     // Where the receive half is with a message. announced: arrived() is being called; waiting: it
     // has returned and the core owes a receive().
@@ -130,6 +129,7 @@ class Conn final : public ListHook<Conn>, public StreamSink, public RefCounted {
     const ConnType type_;
     const Framing rx_framing_;
     const bool active_;
+    const Endpoint local_, remote_;
     const Instant opened_;
     std::atomic<int> error_{0};
     std::atomic<bool> ended_{false};  // the peer ends: read on until the end of the stream

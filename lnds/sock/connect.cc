@@ -9,8 +9,7 @@ namespace ulnet::sock {
 
 Result<Outgoing*> Outgoing::make(SockNi& ni, Peer& peer, ConnType type) {
     const u32 local = ni.nid().address4();
-    const Endpoint to{peer.id().nid.address4(),
-                      static_cast<u16>(ni.tunable(Tunable::accept_port))};
+    const Endpoint to{peer.id().nid.address4(), static_cast<u16>(ni.tunable(Tunable::accept_port))};
     const bool low = ni.privileged() && !ni.guest();
     auto stream = ni.os().connect(local, low ? LocalPort::privileged : LocalPort::any, to);
     if (low && !stream.ok() &&

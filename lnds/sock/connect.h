@@ -11,11 +11,11 @@ class Peer;
 class SockNi;
 
 class Outgoing final : public Handshake {
-   public:
+ public:
     // Begins to connect. ok: start() the result; else the attempt has failed with this error.
     static Result<Outgoing*> make(SockNi&, Peer&, ConnType);
 
-   private:
+ private:
     Outgoing(SockNi&, Peer&, ConnType, std::unique_ptr<Stream>);
     ~Outgoing() override;
     std::optional<Status> advance() override;

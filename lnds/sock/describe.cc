@@ -7,15 +7,24 @@ namespace ulnet::sock {
 namespace {
 
 constexpr std::string_view count_names[] = {
-    "rx_messages",       "rx_bytes",
-    "tx_messages",       "tx_bytes",
-    "zc_acks_sent",      "keepalives_sent",
-    "keepalives_received", "parked",
-    "accepted",          "refusals_sent",
-    "connects",          "connect_failures",
-    "refusals_received", "protocol_errors",
-    "checksum_errors",   "timeouts",
-    "connections_lost",  "flips_injected",
+    "rx_messages",
+    "rx_bytes",
+    "tx_messages",
+    "tx_bytes",
+    "zc_acks_sent",
+    "keepalives_sent",
+    "keepalives_received",
+    "parked",
+    "accepted",
+    "refusals_sent",
+    "connects",
+    "connect_failures",
+    "refusals_received",
+    "protocol_errors",
+    "checksum_errors",
+    "timeouts",
+    "connections_lost",
+    "flips_injected",
 };
 static_assert(std::size(count_names) == static_cast<std::size_t>(Count::count_));
 
@@ -28,8 +37,8 @@ void SockNi::describe(ctl::Value& out) const {
     out.set("conns_per_peer", conns_per_peer());
     {
         const std::lock_guard guard(listener_lock_);
-        out.set("listen", listener_ != nullptr ? ctl::Value(to_text(listener_->wanted()))
-                                               : ctl::Value());
+        out.set("listen",
+                listener_ != nullptr ? ctl::Value(to_text(listener_->wanted())) : ctl::Value());
         out.set("accept_dropped", listener_ != nullptr ? listener_->dropped() : u64{0});
     }
     ctl::Value counters = ctl::Value::map();

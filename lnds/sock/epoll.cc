@@ -22,7 +22,9 @@ constexpr u16 privileged_high = 1023;
 constexpr u16 privileged_low = 512;
 constexpr unsigned events_max = 64;
 
-Status last_error() { return Status(-errno); }
+Status last_error() {
+    return Status(-errno);
+}
 
 sockaddr_in to_sockaddr(const Endpoint& at) {
     sockaddr_in raw{};
@@ -39,7 +41,7 @@ Endpoint to_endpoint(const sockaddr_in& raw) {
 Status bind_to(int fd, const Endpoint& at) {
     const sockaddr_in raw = to_sockaddr(at);
     return ::bind(fd, reinterpret_cast<const sockaddr*>(&raw), sizeof raw) == 0 ? ok_status
-                                                                                 : last_error();
+                                                                                : last_error();
 }
 
 void set_int(int fd, int level, int option, int value) {
@@ -50,7 +52,7 @@ void set_int(int fd, int level, int option, int value) {
 // One epoll instance. Slots stand between the kernel's events and the sinks, so that an event that
 // was fetched before unwatch() reaches nobody after it.
 class EpollPoller final : public Poller {
-   public:
+ public:
     EpollPoller(Sched& sched, CptId cpt, int fd) : sched_(sched), cpt_(cpt), fd_(fd) {}
     ~EpollPoller() { ::close(fd_); }
     EpollPoller(const EpollPoller&) = delete;
@@ -105,8 +107,8 @@ class EpollPoller final : public Poller {
             const u32 bits = events[i].events;
             const bool broken = (bits & (EPOLLERR | EPOLLHUP)) != 0;
             const bool ended = broken || (bits & EPOLLRDHUP) != 0;
-            sinks[i]->ready({ended || (bits & EPOLLIN) != 0, broken || (bits & EPOLLOUT) != 0,
-                             ended});
+            sinks[i]->ready(
+                {ended || (bits & EPOLLIN) != 0, broken || (bits & EPOLLOUT) != 0, ended});
         }
         finish(std::span(events, found), std::span(sinks, found));
         budget.take(found, 0);
@@ -115,7 +117,7 @@ class EpollPoller final : public Poller {
     Armed arm() override { return Armed::yes; }  // the epoll descriptor itself is level-triggered
     int wait_fd() const override { return fd_; }
 
-   private:
+ private:
     struct Slot {
         StreamSink* sink = nullptr;
         Task* done = nullptr;  // unwatch() came while ready() was running
@@ -166,7 +168,7 @@ using Pollers = std::vector<std::unique_ptr<EpollPoller>>;  // by CPT
 
 // The descriptor and its watch, shared by streams and listeners.
 class Socket {
-   public:
+ public:
     Socket(const Pollers& pollers, int fd) : pollers_(pollers), fd_(fd) {}
     ~Socket() { ::close(fd_); }
     Socket(const Socket&) = delete;
@@ -192,7 +194,7 @@ class Socket {
         return to_endpoint(raw);
     }
 
-   private:
+ private:
     const Pollers& pollers_;
     const int fd_;
     EpollPoller* poller_ = nullptr;
@@ -200,7 +202,7 @@ class Socket {
 };
 
 class EpollStream final : public Stream {
-   public:
+ public:
     EpollStream(const Pollers& pollers, int fd, const Endpoint& remote)
         : socket_(pollers, fd), remote_(remote) {}
     Status watch(CptId cpt, StreamSink& sink) override { return socket_.watch(cpt, sink); }
@@ -208,9 +210,8 @@ class EpollStream final : public Stream {
     i64 readv(std::span<const iovec> to) override {
         ssize_t moved = 0;
         do {
-            moved = to.size() == 1
-                        ? ::recv(socket_.fd(), to[0].iov_base, to[0].iov_len, 0)
-                        : ::readv(socket_.fd(), to.data(), static_cast<int>(to.size()));
+            moved = to.size() == 1 ? ::recv(socket_.fd(), to[0].iov_base, to[0].iov_len, 0)
+                                   : ::readv(socket_.fd(), to.data(), static_cast<int>(to.size()));
         } while (moved < 0 && errno == EINTR);
         return moved >= 0 ? moved : -errno;
     }
@@ -238,8 +239,7 @@ class EpollStream final : public Stream {
         set_int(fd, SOL_SOCKET, SO_KEEPALIVE, options.keepalive_idle_s > 0 ? 1 : 0);
         if (options.keepalive_idle_s > 0) {
             set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE, static_cast<int>(options.keepalive_idle_s));
-            set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL,
-                    static_cast<int>(options.keepalive_interval_s));
+            set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL, static_cast<int>(options.keepalive_interval_s));
             set_int(fd, IPPROTO_TCP, TCP_KEEPCNT, static_cast<int>(options.keepalive_count));
         }
         if (options.tx_buffer > 0)
@@ -252,13 +252,13 @@ class EpollStream final : public Stream {
     Endpoint local() const override { return socket_.local(); }
     Endpoint remote() const override { return remote_; }
 
-   private:
+ private:
     Socket socket_;
     const Endpoint remote_;
 };
 
 class EpollListener final : public StreamListener {
-   public:
+ public:
     EpollListener(const Pollers& pollers, int fd) : socket_(pollers, fd) {}
     Status watch(CptId cpt, StreamSink& sink) override { return socket_.watch(cpt, sink); }
     void unwatch(Task& done) override { socket_.unwatch(done); }
@@ -273,14 +273,13 @@ class EpollListener final : public StreamListener {
     }
     Endpoint local() const override { return socket_.local(); }
 
-   private:
+ private:
     Socket socket_;
 };
 
 class EpollOs final : public StreamOs {
-   public:
-    EpollOs(Sched& sched, Pollers pollers)
-        : sched_(sched), pollers_(std::move(pollers)) {
+ public:
+    EpollOs(Sched& sched, Pollers pollers) : sched_(sched), pollers_(std::move(pollers)) {
         for (CptId cpt = 0; cpt < pollers_.size(); ++cpt) sched_.add_poller(cpt, *pollers_[cpt]);
     }
     Result<std::unique_ptr<StreamListener>> listen(const Endpoint& at, u32 backlog) override {
@@ -316,7 +315,7 @@ class EpollOs final : public StreamOs {
         drop(0);
     }
 
-   private:
+ private:
     struct Removed final : Task {
         Removed(EpollOs& owner, CptId at) : os(owner), cpt(at) {}
         void run() override { os.drop(cpt); }

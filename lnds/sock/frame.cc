@@ -9,7 +9,9 @@ namespace {
 
 constexpr u64 cookie_keepalive = 1;
 
-u32 hdr_bytes(u32 version) { return version == 4 ? hdr16_bytes : hdr4_bytes; }
+u32 hdr_bytes(u32 version) {
+    return version == 4 ? hdr16_bytes : hdr4_bytes;
+}
 
 }  // namespace
 

@@ -82,7 +82,9 @@ std::optional<Status> Handshake::write_out() {
     return ok_status;
 }
 
-void Handshake::last_ref() { sched_.post(strand_.cpt(), destroy_); }
+void Handshake::last_ref() {
+    sched_.post(strand_.cpt(), destroy_);
+}
 
 void Handshake::destroy() {
     if (strand_.idle())

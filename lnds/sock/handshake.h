@@ -16,7 +16,7 @@
 namespace ulnet::sock {
 
 class Handshake : public StreamSink, public RefCounted {
-   public:
+ public:
     void start() { strand_.wake(); }
     // Ends it with this error (a negative errno), unless it has ended.
     void cancel(int error);
@@ -24,7 +24,7 @@ class Handshake : public StreamSink, public RefCounted {
     void tick(Instant now);
     void ready(Readiness) override { strand_.wake(); }
 
-   protected:
+ protected:
     Handshake(Sched&, CptId, std::unique_ptr<Stream>, Duration patience);
     virtual ~Handshake() = default;
     // Goes on as far as the stream permits: nothing = wait, else the result.
@@ -43,7 +43,7 @@ class Handshake : public StreamSink, public RefCounted {
     Sched& sched() const { return sched_; }
     CptId cpt() const { return strand_.cpt(); }
 
-   private:
+ private:
     bool step(Budget&);
     void unwatched();
     void destroy();

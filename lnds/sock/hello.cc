@@ -74,8 +74,7 @@ void take_v1(Reader& reader, Hello& hello, bool& valid) {
     valid = raw.type == lnet_type_hello && raw.payload_length % 4 == 0;
 }
 
-template <class Raw>
-void take_common(const Raw& raw, Hello& hello) {
+template <class Raw> void take_common(const Raw& raw, Hello& hello) {
     hello.src_pid = raw.src_pid;
     hello.dst_pid = raw.dst_pid;
     hello.src_incarnation = raw.src_incarnation;
@@ -84,8 +83,7 @@ void take_common(const Raw& raw, Hello& hello) {
     hello.nips = raw.nips;
 }
 
-template <class Raw>
-void put_common(const Hello& hello, Raw& raw) {
+template <class Raw> void put_common(const Hello& hello, Raw& raw) {
     raw.magic = hello_magic;
     raw.version = hello.version;
     raw.src_pid = hello.src_pid;

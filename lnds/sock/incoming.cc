@@ -22,7 +22,9 @@ Incoming::Incoming(Listener& listener, std::unique_ptr<Stream> from)
     listener_.ref();
 }
 
-Incoming::~Incoming() { listener_.unref(); }
+Incoming::~Incoming() {
+    listener_.unref();
+}
 
 std::optional<Status> Incoming::advance() {
     if (stage_ == Stage::request) {
@@ -51,8 +53,8 @@ std::optional<Status> Incoming::take_request() {
         case ConnRequestStep::Next::close:
             return Status(-EPROTO);
         case ConnRequestStep::Next::request:
-            ni_ = listener_.lnd().find_ni(step.request.target);
-            return ni_ ? ok_status : Status(-EPERM);
+            target_ = step.request.target;
+            return listener_.lnd().find_ni(target_) ? ok_status : Status(-EPERM);
         case ConnRequestStep::Next::more:
             break;
         }
@@ -71,54 +73,59 @@ Status Incoming::take_hello() {
     return hello_.version == version_spoken ? ok_status : Status(-EPROTONOSUPPORT);
 }
 
-Hello Incoming::own_hello() const {
+Hello Incoming::own_hello(const SockNi& ni) {
     Hello own;
-    own.src_nid = ni_->nid();
-    own.dst_nid = ni_->nid();
-    own.src_incarnation = ni_->incarnation();
+    own.src_nid = ni.nid();
+    own.dst_nid = ni.nid();
+    own.src_incarnation = ni.incarnation();
     own.type = static_cast<u32>(ConnType::none);
     return own;
 }
 
 void Incoming::concluded(Status status) {
     listener_.forget(*this);
+    auto from = std::move(stream());
     if (status == Status(-EBADMSG)) {
-        refuse(std::move(stream()), acceptor_answer());
+        refuse(std::move(from), acceptor_answer());
+        return;
+    }
+    if (!status.ok() && status != Status(-EPROTONOSUPPORT)) return;
+    const Ref<SockNi> ni = listener_.lnd().find_ni(target_);
+    if (!ni) return;
+    if (status.ok()) {
+        offer(*ni, std::move(from));
         return;
     }
     std::array<std::byte, hello_bytes_max> bytes;
-    if (status == Status(-EPROTONOSUPPORT)) {
-        ni_->count(Count::refusals_sent);
-        refuse(std::move(stream()), std::span(bytes).first(encode_hello(own_hello(), bytes)));
-        return;
-    }
-    if (!status.ok()) {
-        stream().reset();
-        return;
-    }
-    const Endpoint remote = stream()->remote();
+    ni->count(Count::refusals_sent);
+    refuse(std::move(from), std::span(bytes).first(encode_hello(own_hello(*ni), bytes)));
+}
+
+// Whose connection it is, is settled: the peer decides whether it wants it.
+void Incoming::offer(SockNi& ni, std::unique_ptr<Stream> from) {
+    const Endpoint remote = from->remote();
     ProcessId id{hello_.src_nid, hello_.src_pid};
-    if (ni_->privileged() && remote.port > privileged_high)
-        id = {Nid::ipv4(ni_->nid().net(), remote.address), remote.port | pid_user_flag};
-    Hello reply = own_hello();
+    if (ni.privileged() && remote.port > privileged_high)
+        id = {Nid::ipv4(ni.nid().net(), remote.address), remote.port | pid_user_flag};
+    Hello reply = own_hello(ni);
     reply.dst_nid = id.nid;
     reply.dst_pid = hello_.dst_pid;
     reply.dst_incarnation = hello_.dst_incarnation;
     const ConnType type = *invert(hello_.type);
     reply.type = static_cast<u32>(type);
+    std::array<std::byte, hello_bytes_max> bytes;
     const std::size_t size = encode_hello(reply, bytes);
-    std::unique_ptr<Stream> refused;
-    if (const Ref<Peer> peer = ni_->find_or_add_peer(id))
-        refused = peer->admit(hello_, type, std::move(stream()), std::span(bytes).first(size));
-    else
-        refused = std::move(stream());
-    if (refused == nullptr) {
-        ni_->count(Count::accepted);
+    if (Ref<Peer> peer = ni.find_or_add_peer(id)) {
+        from = peer->admit(hello_, type, std::move(from), std::span(bytes).first(size));
+        ni.release_peer(std::move(peer));
+    }
+    if (from == nullptr) {
+        ni.count(Count::accepted);
         return;
     }
     reply.type = static_cast<u32>(ConnType::none);
-    ni_->count(Count::refusals_sent);
-    refuse(std::move(refused), std::span(bytes).first(encode_hello(reply, bytes)));
+    ni.count(Count::refusals_sent);
+    refuse(std::move(from), std::span(bytes).first(encode_hello(reply, bytes)));
 }
 
 // Says why and closes. Nothing waits for a peer that does not read; what it has sent is thrown away

@@ -11,10 +11,10 @@ class Listener;
 class SockNi;
 
 class Incoming final : public ListHook<Incoming>, public Handshake {
-   public:
+ public:
     Incoming(Listener&, std::unique_ptr<Stream>);
 
-   private:
+ private:
     enum class Stage : u8 { request, hello };
     ~Incoming() override;
     std::optional<Status> advance() override;
@@ -22,10 +22,11 @@ class Incoming final : public ListHook<Incoming>, public Handshake {
     std::optional<Status> take_request();
     Status take_hello();
     void refuse(std::unique_ptr<Stream>, std::span<const std::byte>);
-    Hello own_hello() const;
+    static Hello own_hello(const SockNi&);
+    void offer(SockNi&, std::unique_ptr<Stream>);
 
     Listener& listener_;
-    Ref<SockNi> ni_;
+    Nid target_;  // the NI that was asked for; looked up again at the end, it may have gone
     Stage stage_ = Stage::request;
     Hello hello_;
 };

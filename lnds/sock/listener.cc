@@ -61,8 +61,8 @@ bool Listener::step(Budget& budget) {
             }
             // Short of descriptors or memory: the reaper comes back to it. Other errors belong to
             // the one connection.
-            const bool starved = error == -EMFILE || error == -ENFILE || error == -ENOBUFS ||
-                                 error == -ENOMEM;
+            const bool starved =
+                error == -EMFILE || error == -ENFILE || error == -ENOBUFS || error == -ENOMEM;
             starved_.store(starved, std::memory_order_relaxed);
             if (starved) return false;
             budget.take(1, 0);
@@ -111,7 +111,9 @@ void Listener::unwatched() {
     unref();
 }
 
-void Listener::last_ref() { sched_.post(cpt(), destroy_); }
+void Listener::last_ref() {
+    sched_.post(cpt(), destroy_);
+}
 
 void Listener::destroy() {
     if (!strand_.idle()) {

@@ -15,7 +15,7 @@ class SockLnd;
 class SockNi;
 
 class Listener final : public StreamSink, public RefCounted {
-   public:
+ public:
     struct Rules {
         Accept accept;
         Duration patience;
@@ -39,7 +39,7 @@ class Listener final : public StreamSink, public RefCounted {
     const Endpoint& wanted() const { return wanted_; }
     u64 dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
-   private:
+ private:
     // Connections whose handshake is not finished; one more is closed at once.
     static constexpr std::size_t half_open_max = 512;
     static constexpr u16 privileged_high = 1023;

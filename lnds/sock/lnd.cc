@@ -58,7 +58,9 @@ LndCaps SockLnd::caps() const {
     return {.timeout = std::chrono::seconds(tunable_specs()[index].def), .checksums = true};
 }
 
-std::span<const TunableSpec> SockLnd::tunables() const { return tunable_specs(); }
+std::span<const TunableSpec> SockLnd::tunables() const {
+    return tunable_specs();
+}
 
 Result<std::unique_ptr<LndNi>> SockLnd::open(const NiConfig& config, LndUp& up, Sched& sched,
                                              std::string& why) {
@@ -169,18 +171,15 @@ Result<Listener*> SockLnd::acquire_listener(const NiConfig& config, StreamOs& os
             return shared.listener;
         }
     }
-    auto stream =
-        os.listen(at, static_cast<u32>(configured(config, Tunable::accept_backlog)));
+    auto stream = os.listen(at, static_cast<u32>(configured(config, Tunable::accept_backlog)));
     if (!stream.ok()) {
         why = explain(at, stream.status());
         return stream.status();
     }
-    const Listener::Rules rules{
-        static_cast<Accept>(configured(config, Tunable::accept)),
-        std::chrono::seconds(configured(config, Tunable::accept_timeout))};
-    auto* const listener =
-        new Listener(*this, sched, config.cpts.empty() ? 0 : config.cpts.front(),
-                     std::move(*stream), at, rules);
+    const Listener::Rules rules{static_cast<Accept>(configured(config, Tunable::accept)),
+                                std::chrono::seconds(configured(config, Tunable::accept_timeout))};
+    auto* const listener = new Listener(*this, sched, config.cpts.empty() ? 0 : config.cpts.front(),
+                                        std::move(*stream), at, rules);
     {
         const std::lock_guard guard(lock_);
         listeners_.push_back({listener, 1});
@@ -211,6 +210,8 @@ void SockLnd::leave(SockNi& ni, Listener* listener) {
     if (last) listener->close(Ref<SockNi>::of(ni));
 }
 
-std::unique_ptr<Lnd> make_sock_lnd() { return std::make_unique<SockLnd>(make_epoll_os); }
+std::unique_ptr<Lnd> make_sock_lnd() {
+    return std::make_unique<SockLnd>(make_epoll_os);
+}
 
 }  // namespace ulnet::sock

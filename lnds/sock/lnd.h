@@ -19,15 +19,14 @@ class SockNi;
 using StreamOsMaker = std::function<Result<std::unique_ptr<StreamOs>>(Sched&)>;
 
 class SockLnd final : public Lnd {
-   public:
+ public:
     explicit SockLnd(StreamOsMaker make_os) : make_os_(std::move(make_os)) {}
     ~SockLnd() override;
     std::string_view name() const override { return "tcp"; }
     NetType net_type() const override { return NetType::tcp; }
     LndCaps caps() const override;
     std::span<const TunableSpec> tunables() const override;
-    Result<std::unique_ptr<LndNi>> open(const NiConfig&, LndUp&, Sched&,
-                                        std::string& why) override;
+    Result<std::unique_ptr<LndNi>> open(const NiConfig&, LndUp&, Sched&, std::string& why) override;
 
     // The NI that has exactly this NID.
     Ref<SockNi> find_ni(const Nid&);
@@ -40,7 +39,7 @@ class SockLnd final : public Lnd {
     // After `done`: destroys them.
     void destroy_os(StreamOs&);
 
-   private:
+ private:
     struct SharedListener {
         Listener* listener;
         u32 users;

@@ -95,7 +95,9 @@ void SockNi::drop_peer(const Nid& nid) {
         if (peer->id().nid == nid) peer->drop(-EHOSTDOWN);
 }
 
-Status SockNi::tune(std::size_t index, i64 value) { return tunables_.set(index, value); }
+Status SockNi::tune(std::size_t index, i64 value) {
+    return tunables_.set(index, value);
+}
 
 void SockNi::close(Task& done) {
     CHECK(done_ == nullptr);
@@ -142,8 +144,7 @@ void SockNi::release_peer(Ref<Peer> peer) {
     Ref<Peer> forgotten;
     const std::lock_guard guard(shard.lock);
     // The table's reference and the caller's: nobody else can know it, or come to know it now.
-    const bool idle =
-        peer->refs() == 2 && (shard.closed || peer->idle(sched_.now()));
+    const bool idle = peer->refs() == 2 && (shard.closed || peer->idle(sched_.now()));
     if (!idle) return;
     const auto it = shard.peers.find(peer->id());
     CHECK(it != shard.peers.end());
@@ -274,7 +275,9 @@ bool SockNi::tick_step(Budget&) {
 
 // --- the end
 
-void SockNi::last_ref() { sched_.post(tick_strand_.cpt(), quiesce_); }
+void SockNi::last_ref() {
+    sched_.post(tick_strand_.cpt(), quiesce_);
+}
 
 // Nothing refers to this NI any more; what may still be on its way are steps of its own strands.
 void SockNi::quiesce() {

@@ -46,7 +46,7 @@ enum class Count : u8 {
 Health health_of(int error);
 
 class SockNi final : public LndNi, public RefCounted {
-   public:
+ public:
     // What the driver's NIs share and lend to one of them.
     struct Shared {
         SockLnd& lnd;
@@ -97,7 +97,7 @@ class SockNi final : public LndNi, public RefCounted {
     bool add_conn();
     void drop_conn() { conns_.fetch_sub(1, std::memory_order_relaxed); }
 
-   private:
+ private:
     static constexpr u32 peers_max = 65536;
     static constexpr u32 conns_max = 16384;
     struct PeerHash {

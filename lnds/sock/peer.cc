@@ -26,7 +26,9 @@ u32 Peer::count(ConnType type) {
     return found;
 }
 
-u32 Peer::bulk_max() const { return bulk_agreed_ > 0 ? bulk_agreed_ : ni_.conns_per_peer(); }
+u32 Peer::bulk_max() const {
+    return bulk_agreed_ > 0 ? bulk_agreed_ : ni_.conns_per_peer();
+}
 
 // The best match; among equals the one with fewest queued bytes, then the least recently used.
 Conn* Peer::choose(u64 bytes) {
@@ -144,9 +146,16 @@ void Peer::list_conn(Conn& conn, u64 incarnation) {
     }
 }
 
-bool Peer::restarted(u64 incarnation) { return !conns_.empty() && incarnation != incarnation_; }
+bool Peer::restarted(u64 incarnation) {
+    return !conns_.empty() && incarnation != incarnation_;
+}
 
-void Peer::take_conns(Doomed& doomed) { doomed.conns.splice_back(conns_); }
+// What was agreed goes with the last connection.
+void Peer::take_conns(Doomed& doomed) {
+    doomed.conns.splice_back(conns_);
+    bulk_agreed_ = 0;
+    refusals_ = 0;
+}
 
 void Peer::connected(const Hello& reply, ConnType type, std::unique_ptr<Stream> stream) {
     if (!ni_.add_conn()) {
@@ -154,8 +163,7 @@ void Peer::connected(const Hello& reply, ConnType type, std::unique_ptr<Stream> 
         return;
     }
     stream->set_options(ni_.stream_options());
-    auto* const conn = new Conn(
-        ni_, *this, {type, reply.order, true, reply.src_incarnation, std::move(stream)}, {});
+    auto* const conn = new Conn(ni_, *this, {type, reply.order, true, std::move(stream)}, {});
     const Ref<Conn> held = Ref<Conn>::of(*conn);
     Ref<Outgoing> outgoing;
     Doomed doomed;
@@ -202,8 +210,7 @@ std::unique_ptr<Stream> Peer::admit(const Hello& hello, ConnType type,
                                     std::span<const std::byte> reply) {
     if (!ni_.add_conn()) return stream;
     stream->set_options(ni_.stream_options());
-    auto* const conn = new Conn(
-        ni_, *this, {type, hello.order, false, hello.src_incarnation, std::move(stream)}, reply);
+    auto* const conn = new Conn(ni_, *this, {type, hello.order, false, std::move(stream)}, reply);
     Doomed doomed;
     bool admitted = false;
     bool first = false;
@@ -247,7 +254,7 @@ void Peer::dial_refused() {
         const u32 in = count(ConnType::bulk_in);
         const u32 out = count(ConnType::bulk_out);
         if (refusals_ >= refusals_enough && count(ConnType::control) > 0 && in > 0 && out > 0)
-            bulk_agreed_ = std::max(in, out);
+            bulk_agreed_ = std::min(in, out);
         if (error != 0) doomed.pending.splice_back(pending_);
     }
     fail_pending(doomed, error);
@@ -288,8 +295,7 @@ void Peer::drop(int error) {
         const std::lock_guard guard(lock_);
         take_conns(doomed);
         doomed.pending.splice_back(pending_);
-        if (outgoing_ != nullptr)
-            doomed.outgoing = Ref<Outgoing>::of(*outgoing_);
+        if (outgoing_ != nullptr) doomed.outgoing = Ref<Outgoing>::of(*outgoing_);
         if (dialing_) cancel_ = error;
     }
     if (doomed.outgoing) doomed.outgoing->cancel(error);
@@ -392,7 +398,9 @@ bool Peer::idle(Instant now) const {
 }
 
 // Not inlined: GCC 12 would guess it at every Ref<>::reset() and warn of a wrong delete there.
-[[gnu::noinline]] void Peer::last_ref() { delete this; }
+[[gnu::noinline]] void Peer::last_ref() {
+    delete this;
+}
 
 void Peer::describe(ctl::Value& peers, ctl::Value& connections) {
     const Instant now = ni_.sched().now();

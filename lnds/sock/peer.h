@@ -13,7 +13,7 @@ class Outgoing;
 class SockNi;
 
 class Peer final : public RefCounted {
-   public:
+ public:
     Peer(SockNi&, const ProcessId&, CptId);
     ~Peer();
 
@@ -49,7 +49,7 @@ class Peer final : public RefCounted {
 
     std::mutex& lock() { return lock_; }
 
-   private:
+ private:
     friend class Conn;
     // Names everything that ends together, so that it can be ended without the lock.
     struct Doomed {
@@ -87,14 +87,14 @@ class Peer final : public RefCounted {
     bool dialing_ = false;          // an attempt is under way, or about to be
     bool route_ = false;            // we wanted this peer: missing connections are ours to open
     bool closed_ = false;
-    int cancel_ = 0;                // the attempt that is about to begin must end with this
-    u32 bulk_agreed_ = 0;           // what the peer lets us have of each bulk type; 0 = not known
-    u32 refusals_ = 0;              // in a row
+    int cancel_ = 0;       // the attempt that is about to begin must end with this
+    u32 bulk_agreed_ = 0;  // what the peer lets us have of each bulk type; 0 = not known
+    u32 refusals_ = 0;     // in a row
     u64 incarnation_ = 0;
     Instant next_attempt_{};
     Duration interval_{};
     Instant keepalive_sent_{};
-    u64 use_count_ = 0;             // clock of least recently used
+    u64 use_count_ = 0;  // clock of least recently used
 };
 
 }  // namespace ulnet::sock

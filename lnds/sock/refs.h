@@ -10,7 +10,7 @@
 namespace ulnet::sock {
 
 class RefCounted {
-   public:
+ public:
     RefCounted(const RefCounted&) = delete;
     void ref() {
         const u32 before = refs_.fetch_add(1, std::memory_order_relaxed);
@@ -23,19 +23,18 @@ class RefCounted {
     }
     u32 refs() const { return refs_.load(std::memory_order_acquire); }
 
-   protected:
+ protected:
     explicit RefCounted(u32 refs = 1) : refs_(refs) {}
     ~RefCounted() = default;
     virtual void last_ref() = 0;
 
-   private:
+ private:
     std::atomic<u32> refs_;
 };
 
 // Lets go of a reference at the end of a block.
-template <class T>
-class Ref {
-   public:
+template <class T> class Ref {
+ public:
     Ref() = default;
     // Takes over a reference that the caller holds.
     explicit Ref(T* held) : at_(held) {}
@@ -65,29 +64,27 @@ class Ref {
     T* get() const { return at_; }
     explicit operator bool() const { return at_ != nullptr; }
 
-   private:
+ private:
     T* at_ = nullptr;
 };
 
 // A strand that runs a member function of its owner.
-template <class Owner, bool (Owner::*Step)(Budget&)>
-class StrandOf final : public Strand {
-   public:
+template <class Owner, bool (Owner::*Step)(Budget&)> class StrandOf final : public Strand {
+ public:
     StrandOf(Sched& sched, CptId cpt, Owner& owner) : Strand(sched, cpt), owner_(owner) {}
 
-   private:
+ private:
     bool step(Budget& budget) override { return (owner_.*Step)(budget); }
     Owner& owner_;
 };
 
 // A task that runs a member function of its owner.
-template <class Owner, void (Owner::*Run)()>
-class TaskOf final : public Task {
-   public:
+template <class Owner, void (Owner::*Run)()> class TaskOf final : public Task {
+ public:
     explicit TaskOf(Owner& owner) : owner_(owner) {}
     void run() override { (owner_.*Run)(); }
 
-   private:
+ private:
     Owner& owner_;
 };
 

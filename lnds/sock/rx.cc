@@ -28,9 +28,8 @@ bool Conn::rx_step(Budget& budget) {
         if (!go_on) {
             // A message that waits for the core is no fault of the peer.
             const RxState left = rx_state_.load(relaxed);
-            rx_partial_.store(left == RxState::assigned ||
-                                  (left == RxState::frame && end_ > begin_),
-                              relaxed);
+            rx_partial_.store(
+                left == RxState::assigned || (left == RxState::frame && end_ > begin_), relaxed);
             // An error of our own making is cleaned up by the next step, which it has woken.
             return false;
         }
@@ -124,8 +123,7 @@ bool Conn::take_frame(Budget& budget, bool& drained) {
 bool Conn::take_noop(const Frame& frame) {
     const Result<ZcAck> ack = zc_ack_of(rx_framing_.version, frame);
     // We never ask for zero-copy acknowledgements, so whatever number one names is unknown.
-    if (!ack.ok() ||
-        (ack->kind != ZcAck::Kind::none && ack->kind != ZcAck::Kind::keepalive)) {
+    if (!ack.ok() || (ack->kind != ZcAck::Kind::none && ack->kind != ZcAck::Kind::keepalive)) {
         protocol_error(-EPROTO, "acknowledgement of an unknown zero-copy cookie");
         return false;
     }
@@ -144,8 +142,7 @@ bool Conn::announce() {
         protocol_error(-EPROTO, "payload above 1 MiB");
         return false;
     }
-    if (hdr.payload_length == 0 && frame_.head.checksum != 0 &&
-        frame_.head.checksum != crc_seed) {
+    if (hdr.payload_length == 0 && frame_.head.checksum != 0 && frame_.head.checksum != crc_seed) {
         ni_.count(Count::checksum_errors);
         protocol_error(-EPROTO, "checksum of a frame without payload");
         return false;

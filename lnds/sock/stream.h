@@ -35,19 +35,19 @@ struct Readiness {
 };
 
 // Told about readiness, on a worker of the CPT that was named; must only note it and wake strands.
-// Edges: told once when the state changes, and once at the beginning when ready already. A read that
-// yields less than asked for has emptied the stream, unless it has `ended`.
+// Edges: told once when the state changes, and once at the beginning when ready already. A read
+// that yields less than asked for has emptied the stream, unless it has `ended`.
 class StreamSink {
-   public:
+ public:
     virtual void ready(Readiness) = 0;
 
-   protected:
+ protected:
     ~StreamSink() = default;
 };
 
 // Something a sink can watch: a stream or a listener.
 class Watched {
-   public:
+ public:
     virtual ~Watched() = default;
     // From now on the sink is told, on the CPT. ENOMEM, ENOSPC and the like when it cannot be.
     virtual Status watch(CptId, StreamSink&) = 0;
@@ -58,7 +58,7 @@ class Watched {
 // A connection. Non-blocking; reading and writing may happen at the same time on two threads.
 // Destroying it closes it: nobody may watch or use it any more.
 class Stream : public Watched {
-   public:
+ public:
     // Bytes moved; 0 from readv is the end of the stream; else a negative errno (-EAGAIN: a ready()
     // follows).
     virtual i64 readv(std::span<const iovec>) = 0;
@@ -73,7 +73,7 @@ class Stream : public Watched {
 };
 
 class StreamListener : public Watched {
-   public:
+ public:
     // The next connection; EAGAIN: none, a ready() follows; other errors concern one connection or
     // a shortage of resources.
     virtual Result<std::unique_ptr<Stream>> accept() = 0;
@@ -88,7 +88,7 @@ enum class LocalPort : u8 {
 
 // The factory. One serves all NIs of a driver; it keeps one event source a CPT.
 class StreamOs {
-   public:
+ public:
     virtual ~StreamOs() = default;
     virtual Result<std::unique_ptr<StreamListener>> listen(const Endpoint&, u32 backlog) = 0;
     // Begins to connect from the local address; writable tells the end.

@@ -43,7 +43,7 @@ std::span<const TunableSpec> tunable_specs();
 
 // Values of one NI. Any thread reads; tune() writes.
 class Tunables {
-   public:
+ public:
     // Fewer values than tunables: the rest has its defaults.
     explicit Tunables(std::span<const i64> values);
     i64 get(Tunable which) const { return at(which).load(std::memory_order_relaxed); }
@@ -53,7 +53,7 @@ class Tunables {
     // EINVAL: no such tunable, or out of its range; EPERM: fixed once the NI is open.
     Status set(std::size_t index, i64 value);
 
-   private:
+ private:
     const std::atomic<i64>& at(Tunable which) const {
         return values_[static_cast<std::size_t>(which)];
     }

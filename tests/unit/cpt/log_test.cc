@@ -39,6 +39,12 @@ TEST(Log, Levels) {
     EXPECT_EQ(sink.lines, (std::vector<std::string>{"warn one", "trace two"}));
 }
 
+TEST(Log, OneLineAnEvent) {
+    Kept sink(LogLevel::info);
+    log_line(LogLevel::info, "a\nb\x1b[2J");
+    EXPECT_EQ(sink.lines, (std::vector<std::string>{"info a?b?[2J"}));
+}
+
 TEST(Log, LevelNames) {
     LogLevel level{};
     EXPECT_TRUE(parse_log_level("debug", level));

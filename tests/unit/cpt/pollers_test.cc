@@ -18,7 +18,7 @@ using test::eventually;
 class EventPoller : public Poller {
  public:
     EventPoller() : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
-    ~EventPoller() { close(fd_); }
+    virtual ~EventPoller() { close(fd_); }
     void signal() {
         const u64 one = 1;
         ASSERT_EQ(write(fd_, &one, sizeof one), static_cast<ssize_t>(sizeof one));
@@ -162,7 +162,6 @@ TEST(Pollers, NotStarvedByABusyQueue) {
 
 TEST(Pollers, NeverCalledAfterRemoval) {
     ThreadSched sched(CptTable::single(3), {.pin = false, .seed = 1});
-    std::atomic<bool> stop{false};
     std::vector<std::unique_ptr<EventPoller>> old;
     for (u32 round = 0; round < 500; ++round) {
         auto poller = std::make_unique<EventPoller>();

@@ -77,7 +77,8 @@ TEST(Buf, LastHandleSendsHome) {
     EXPECT_EQ(pool->free(), 0u);
     Buf third = std::move(second);
     EXPECT_FALSE(second);  // NOLINT: the moved-from handle is empty by contract
-    third = third;
+    Buf& itself = third;
+    third = itself;
     EXPECT_EQ(third.size(), 4u);
     third = Buf();
     EXPECT_EQ(pool->free(), 1u);

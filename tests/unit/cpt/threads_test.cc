@@ -59,8 +59,13 @@ TEST(ThreadSched, RunsTasksOnTheirCpt) {
     for (CptId cpt = 0; cpt < 3; ++cpt) {
         for (int round = 0; round < 50; ++round) {
             u32 slot = 99;
-            run_on(sched, cpt, [&] { slot = sched.this_slot(); });
+            CptId here = 99;
+            run_on(sched, cpt, [&] {
+                slot = sched.this_slot();
+                here = sched.this_cpt();
+            });
             EXPECT_EQ(slot / 2, cpt);
+            EXPECT_EQ(here, cpt);
         }
     }
 }

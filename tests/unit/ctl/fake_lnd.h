@@ -1,9 +1,30 @@
-// A driver that only has a name and tunables, for tests of configuration.
+// A driver with tunables and NIs that carry no messages, for tests of configuration.
 #pragma once
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
 
 #include "lnet/lnd.h"
 
 namespace ulnet::test {
+
+class FakeNi final : public LndNi {
+ public:
+    FakeNi(Sched& sched, CptId cpt) : sched_(sched), cpt_(cpt) {}
+    void send(Msg&) override { ADD_FAILURE() << "these NIs carry nothing"; }
+    void receive(RxToken, Msg*, u32) override { ADD_FAILURE() << "nothing has arrived"; }
+    Status park(RxToken) override { return Status(-EIO); }
+    void drop_peer(const Nid&) override {}
+    void describe(ctl::Value& out) const override { out.set("connections", 0); }
+    Status tune(std::size_t, i64) override { return ok_status; }
+    void close(Task& done) override { sched_.post(cpt_, done); }
+
+ private:
+    Sched& sched_;
+    const CptId cpt_;
+};
 
 class FakeLnd final : public Lnd {
  public:
@@ -18,11 +39,16 @@ class FakeLnd final : public Lnd {
     NetType net_type() const override { return NetType::tcp; }
     LndCaps caps() const override { return {}; }
     std::span<const TunableSpec> tunables() const override { return specs; }
-    Result<std::unique_ptr<LndNi>> open(const NiConfig&, LndUp&, Sched&,
+    Result<std::unique_ptr<LndNi>> open(const NiConfig& config, LndUp&, Sched& sched,
                                         std::string& why) override {
-        why = "a driver for tests opens nothing";
-        return Status(-EIO);
+        if (to_text(config.nid) == refused_nid) {
+            why = "the port is in use";
+            return Status(-EADDRINUSE);
+        }
+        const CptId cpt = config.cpts.empty() ? 0 : config.cpts.front();
+        return std::unique_ptr<LndNi>(new FakeNi(sched, cpt));
     }
+    std::string refused_nid;  // cannot be opened
 };
 
 }  // namespace ulnet::test

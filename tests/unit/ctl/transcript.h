@@ -11,8 +11,8 @@ struct Transcript {
     int exit_code = -1;
 };
 
-// What `command` printed the first time it comes in `file`. A missing one fails the test.
-Transcript transcript(std::string_view file, std::string_view command);
+// What `command` printed the nth time it comes in `file`. A missing one fails the test.
+Transcript transcript(std::string_view file, std::string_view command, int nth = 1);
 // The whole file.
 std::string transcript_file(std::string_view file);
 

@@ -27,15 +27,16 @@ TEST(SelftestNids, expands) {
     EXPECT_EQ(expand("1.2.3.[1-9/4]@tcp"), (Texts{"1.2.3.1@tcp", "1.2.3.5@tcp", "1.2.3.9@tcp"}));
     EXPECT_EQ(expand("1.[1-2].3.[4,6]@tcp"),
               (Texts{"1.1.3.4@tcp", "1.1.3.6@tcp", "1.2.3.4@tcp", "1.2.3.6@tcp"}));
-    EXPECT_EQ(expand("1.2.3.[ 4 , 7 - 8 ]@tcp"), (Texts{"1.2.3.4@tcp", "1.2.3.7@tcp", "1.2.3.8@tcp"}));
+    EXPECT_EQ(expand("1.2.3.[ 4 , 7 - 8 ]@tcp"),
+              (Texts{"1.2.3.4@tcp", "1.2.3.7@tcp", "1.2.3.8@tcp"}));
 }
 
 TEST(SelftestNids, refuses) {
     for (const char* bad :
-         {"", "12345-10.77.1.2@tcp", "10.77.1.[2-4@tcp", "10.77.1.[]@tcp",
-          "10.77.1.[4-2]@tcp", "10.77.1.[3-3]@tcp", "10.77.1.[1-9/0]@tcp", "10.77.1.[a]@tcp",
-          "10.77.1.[1,]@tcp", "10.77.1.[255-256]@tcp", "*@tcp", "<?>", "10.77.1.[-2]@tcp",
-          "10.77.1.[1-70000]@tcp", "10.77.1.2@tcp,10.77.1.3@tcp"})
+         {"", "12345-10.77.1.2@tcp", "10.77.1.[2-4@tcp", "10.77.1.[]@tcp", "10.77.1.[4-2]@tcp",
+          "10.77.1.[3-3]@tcp", "10.77.1.[1-9/0]@tcp", "10.77.1.[a]@tcp", "10.77.1.[1,]@tcp",
+          "10.77.1.[255-256]@tcp", "*@tcp", "<?>", "10.77.1.[-2]@tcp", "10.77.1.[1-70000]@tcp",
+          "10.77.1.2@tcp,10.77.1.3@tcp"})
         EXPECT_EQ(expand(bad), Texts{"error -22"}) << bad;
     EXPECT_EQ(expand("1.[0-255].[0-255].1@tcp"), Texts{"error -7"});
     EXPECT_EQ(expand("fd00:77::2@tcp"), Texts{"error -97"});

@@ -7,6 +7,7 @@
 
 #include "selftest/pattern.h"
 #include "selftest/placement.h"
+#include "selftest/wire_session.h"
 #include "tests/golden/golden.h"
 
 namespace ulnet::lst {
@@ -14,7 +15,9 @@ namespace {
 
 using nlohmann::json;
 
-Order order_of(const json& record) { return record["order"] == "be" ? Order::big : Order::little; }
+Order order_of(const json& record) {
+    return record["order"] == "be" ? Order::big : Order::little;
+}
 
 // Compares each field of a structure with the vector's field of the same name.
 template <class T>
@@ -23,7 +26,8 @@ void expect_fields(const T& value, const json& fields, const std::string& prefix
         if constexpr (std::is_same_v<Field, Sid>) {
             expect_fields(value.*at, fields, "sid_");
         } else if constexpr (std::is_same_v<Field, NameBytes>) {
-            EXPECT_EQ(name_text(value.*at), fields.at(std::string(name)).template get<std::string>());
+            EXPECT_EQ(name_text(value.*at),
+                      fields.at(std::string(name)).template get<std::string>());
         } else if constexpr (std::integral<Field>) {
             const json& want = fields.at(prefix + std::string(name));
             EXPECT_EQ(value.*at, want.template get<Field>()) << name;
@@ -33,8 +37,7 @@ void expect_fields(const T& value, const json& fields, const std::string& prefix
     });
 }
 
-template <class... Parts>
-void agrees(const json& record) {
+template <class... Parts> void agrees(const json& record) {
     const std::vector<std::byte> bytes = golden::unhex(record["bytes"].get<std::string>());
     Header header;
     std::tuple<Parts...> parts;
@@ -99,8 +102,8 @@ void destination_list(const json& record) {
     EXPECT_FALSE(decode_destination(bytes, 0xffffffff, order_of(record), beyond));
     EXPECT_FALSE(encode_destination(again, count, beyond, order_of(record)));
     for (std::size_t cut = bytes.size() - 12; cut < bytes.size(); ++cut)
-        EXPECT_FALSE(decode_destination(std::span(bytes).first(cut), count - 1, order_of(record),
-                                        beyond));
+        EXPECT_FALSE(
+            decode_destination(std::span(bytes).first(cut), count - 1, order_of(record), beyond));
 }
 
 void pattern(const json& record) {
@@ -134,9 +137,9 @@ void pattern(const json& record) {
 
 void placement(const json& record) {
     const json& fields = record["fields"];
-    const Result<Placement> placed =
-        place(fields["sources"].get<u32>(), fields["destinations"].get<u32>(),
-              fields["dist"].get<u32>(), fields["span"].get<u32>(), fields.value("concurrency", 8u));
+    const Result<Placement> placed = place(
+        fields["sources"].get<u32>(), fields["destinations"].get<u32>(), fields["dist"].get<u32>(),
+        fields["span"].get<u32>(), fields.value("concurrency", 8u));
     if (record.value("error", false)) {
         EXPECT_EQ(placed.status().code(), -EINVAL);
         return;
@@ -186,8 +189,7 @@ TEST(SelftestWire, vectors) {
 }
 
 // What a capture says of a message without looking at it the way we do.
-template <class... Parts>
-void same(std::span<const std::byte> bytes, const json& record) {
+template <class... Parts> void same(std::span<const std::byte> bytes, const json& record) {
     Header header;
     std::tuple<Parts...> parts;
     std::apply([&](auto&... part) { ASSERT_TRUE(decode_message(bytes, header, part...)); }, parts);
@@ -200,36 +202,68 @@ void same(std::span<const std::byte> bytes, const json& record) {
         EXPECT_EQ(first.status, record["srpc_status"].get<u32>());
     }
     Message again;
-    std::apply([&](auto&... part) { encode_message(again, *message_order(bytes), header, part...); },
-               parts);
+    std::apply(
+        [&](auto&... part) { encode_message(again, *message_order(bytes), header, part...); },
+        parts);
     EXPECT_EQ(golden::hex(again), golden::hex(bytes));
 }
 
 void same_message(std::span<const std::byte> bytes, const json& record) {
     const bool brw = record.value("srpc_service", 0) == 11;
     switch (record["srpc_type"].get<u32>()) {
-        case 0: same<MakeSessionRequest>(bytes, record); break;
-        case 1: same<MakeSessionReply>(bytes, record); break;
-        case 2: same<RemoveSessionRequest>(bytes, record); break;
-        case 3: same<SidReply>(bytes, record); break;
-        case 4: same<BatchRequest>(bytes, record); break;
-        case 5: same<BatchReply>(bytes, record); break;
-        case 6: same<StatRequest>(bytes, record); break;
-        case 7: same<StatReply>(bytes, record); break;
-        case 8:
-            if (brw)
-                same<TestRequest, BrwParamsV1>(bytes, record);
-            else
-                same<TestRequest, PingParams>(bytes, record);
-            break;
-        case 9: same<SidReply>(bytes, record); break;
-        case 10: same<DebugRequest>(bytes, record); break;
-        case 11: same<DebugReply>(bytes, record); break;
-        case 12: same<BrwRequest>(bytes, record); break;
-        case 13: same<StatusReply>(bytes, record); break;
-        case 14: same<PingRequest>(bytes, record); break;
-        case 15: same<PingReply>(bytes, record); break;
-        default: ADD_FAILURE() << "type " << record["srpc_type"];
+    case 0:
+        same<MakeSessionRequest>(bytes, record);
+        break;
+    case 1:
+        same<MakeSessionReply>(bytes, record);
+        break;
+    case 2:
+        same<RemoveSessionRequest>(bytes, record);
+        break;
+    case 3:
+        same<SidReply>(bytes, record);
+        break;
+    case 4:
+        same<BatchRequest>(bytes, record);
+        break;
+    case 5:
+        same<BatchReply>(bytes, record);
+        break;
+    case 6:
+        same<StatRequest>(bytes, record);
+        break;
+    case 7:
+        same<StatReply>(bytes, record);
+        break;
+    case 8:
+        if (brw)
+            same<TestRequest, BrwParamsV1>(bytes, record);
+        else
+            same<TestRequest, PingParams>(bytes, record);
+        break;
+    case 9:
+        same<SidReply>(bytes, record);
+        break;
+    case 10:
+        same<DebugRequest>(bytes, record);
+        break;
+    case 11:
+        same<DebugReply>(bytes, record);
+        break;
+    case 12:
+        same<BrwRequest>(bytes, record);
+        break;
+    case 13:
+        same<StatusReply>(bytes, record);
+        break;
+    case 14:
+        same<PingRequest>(bytes, record);
+        break;
+    case 15:
+        same<PingReply>(bytes, record);
+        break;
+    default:
+        ADD_FAILURE() << "type " << record["srpc_type"];
     }
 }
 

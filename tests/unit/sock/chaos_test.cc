@@ -12,7 +12,7 @@ constexpr u32 node_count = 3;
 constexpr u32 operations = 300;
 
 class Chaos : public testing::TestWithParam<u64> {
-   protected:
+ protected:
     struct Sent {
         u32 from;
         std::unique_ptr<TestMsg> msg;

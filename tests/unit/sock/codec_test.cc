@@ -134,8 +134,7 @@ TEST(Hello, ConstructedVectors) {
               const auto type = invert(record["fields"]["type"].get<u32>());
               EXPECT_EQ(type.has_value(), !record.value("error", false));
               if (type) {
-                  EXPECT_EQ(static_cast<u32>(*type),
-                            record["fields"]["inverted"].get<u32>());
+                  EXPECT_EQ(static_cast<u32>(*type), record["fields"]["inverted"].get<u32>());
               }
           }},
          {"conns_per_peer", [](const json& record) {
@@ -184,8 +183,7 @@ TEST(Hello, RandomRoundTrips) {
         hello.src_incarnation = prng.next();
         hello.type = static_cast<u32>(prng.next());
         hello.nips = static_cast<u32>(prng.below(hello_ips_max + 1));
-        for (u32 ip = 0; ip < hello.nips; ++ip)
-            hello.ips[ip] = static_cast<u32>(prng.next() | 1);
+        for (u32 ip = 0; ip < hello.nips; ++ip) hello.ips[ip] = static_cast<u32>(prng.next() | 1);
         std::array<std::byte, hello_bytes_max> bytes{};
         const std::size_t size = encode_hello(hello, bytes);
         const Result<Hello> again = decode_hello(std::span(bytes).first(size));

@@ -8,7 +8,7 @@ namespace ulnet::sock {
 namespace {
 
 class Engine : public testing::Test {
-   protected:
+ protected:
     void make(Settings settings_a = {}, Settings settings_b = {}) {
         a = std::make_unique<TestNode>(*sched, u8{1}, port, settings_a);
         b = std::make_unique<TestNode>(*sched, u8{2}, port, settings_b);
@@ -19,8 +19,7 @@ class Engine : public testing::Test {
         const u32 before = to.core.received_ok;
         const auto count = static_cast<u32>(msgs.size());
         for (auto& msg : msgs) from.send(*msg);
-        ASSERT_TRUE(
-            from.core.wait([&] { return from.core.sent_finished == before_sent + count; }));
+        ASSERT_TRUE(from.core.wait([&] { return from.core.sent_finished == before_sent + count; }));
         ASSERT_TRUE(to.core.wait([&] { return to.core.received_ok == before + count; }));
         EXPECT_EQ(to.core.wrong_bytes, 0u);
     }
@@ -180,8 +179,8 @@ TEST_F(Engine, DropPeerEndsWhatIsQueued) {
     }
     ASSERT_TRUE(b->core.wait([&] { return !b->core.parked.empty(); }));
     run_on(*sched, 0, [&] { a->ni().drop_peer(b->nid()); });
-    ASSERT_TRUE(a->core.wait(
-        [&] { return a->core.sent_finished + a->core.sent_failed == msgs.size(); }));
+    ASSERT_TRUE(
+        a->core.wait([&] { return a->core.sent_finished + a->core.sent_failed == msgs.size(); }));
     EXPECT_GT(a->core.sent_failed, 0u);
     for (const auto& msg : msgs)
         if (!msg->status.ok()) {

@@ -99,7 +99,8 @@ TestMsg::TestMsg(u64 number, u32 len, u32 fragments) : id(number), bytes(len) {
         const u32 even = len / fragments;
         u32 at = 0;
         for (u32 i = 0; i < fragments; ++i) {
-            const u32 size = i + 1 == fragments ? len - at : std::max(1u, even - (i % 3) * even / 4);
+            const u32 size =
+                i + 1 == fragments ? len - at : std::max(1u, even - (i % 3) * even / 4);
             frags.push_back({bytes.data() + at, size});
             at += size;
         }
@@ -151,7 +152,9 @@ void Core::accept(const Arrival& arrival, u32 len, u32 fragments) {
     ni_->receive(arrival.token, &msg, len);
 }
 
-void Core::discard(const Arrival& arrival) { ni_->receive(arrival.token, nullptr, 0); }
+void Core::discard(const Arrival& arrival) {
+    ni_->receive(arrival.token, nullptr, 0);
+}
 
 void Core::park(const Arrival& arrival) {
     EXPECT_TRUE(ni_->park(arrival.token).ok());
@@ -245,8 +248,7 @@ bool eventually(const std::function<bool()>& condition) {
 }
 
 TestNode::TestNode(Sched& sched, u8 last, u16 port, Settings settings, std::vector<CptId> cpts)
-    : core(sched), sched_(sched), config_(ni_config(last, port, settings)),
-      lnd_(make_sock_lnd()) {
+    : core(sched), sched_(sched), config_(ni_config(last, port, settings)), lnd_(make_sock_lnd()) {
     config_.cpts = std::move(cpts);
     std::string why;
     run_on(sched_, 0, [&] {
@@ -257,7 +259,9 @@ TestNode::TestNode(Sched& sched, u8 last, u16 port, Settings settings, std::vect
     core.attach(ni_.get());
 }
 
-TestNode::~TestNode() { close(); }
+TestNode::~TestNode() {
+    close();
+}
 
 void TestNode::close() {
     if (ni_ == nullptr) return;
@@ -310,7 +314,9 @@ RawConn& RawConn::operator=(RawConn&& other) noexcept {
     }
     return *this;
 }
-RawConn::~RawConn() { close(); }
+RawConn::~RawConn() {
+    close();
+}
 
 void RawConn::close() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
@@ -399,7 +405,9 @@ Bytes operator+(Bytes a, const Bytes& b) {
     return a;
 }
 
-Bytes request_to(const Nid& nid) { return encode_conn_request(ConnRequest::to(nid)); }
+Bytes request_to(const Nid& nid) {
+    return encode_conn_request(ConnRequest::to(nid));
+}
 
 Bytes hello_bytes_of(const Hello& hello) {
     std::array<std::byte, hello_bytes_max> bytes{};

@@ -1,5 +1,5 @@
-// What the tests of the engine need: a core that records and checks what drivers promise, nodes with
-// one NI on 127.0.0.x, and a peer made of plain sockets that plays a script byte for byte.
+// What the tests of the engine need: a core that records and checks what drivers promise, nodes
+// with one NI on 127.0.0.x, and a peer made of plain sockets that plays a script byte for byte.
 #pragma once
 
 #include <condition_variable>
@@ -21,8 +21,12 @@ using Bytes = std::vector<std::byte>;
 constexpr auto patience = std::chrono::seconds(30);
 constexpr Net tcp = Net::of(NetType::tcp, 0);
 
-constexpr u32 local(u8 last) { return (127u << 24) | last; }
-inline Nid nid_at(u8 last) { return Nid::ipv4(tcp, local(last)); }
+constexpr u32 local(u8 last) {
+    return (127u << 24) | last;
+}
+inline Nid nid_at(u8 last) {
+    return Nid::ipv4(tcp, local(last));
+}
 // A port that was free on all of 127.0.0.x a moment ago.
 u16 free_port();
 std::unique_ptr<ThreadSched> make_sched(u32 cpts, u32 workers);
@@ -46,10 +50,10 @@ struct TestMsg : Msg {
 };
 std::unique_ptr<TestMsg> put(const Nid& from, const Nid& to, u64 id, u32 len, u32 fragments = 1);
 
-// The core above a driver. What is done with an arrived message is decided by `on_arrived`, which is
-// called without a lock; the default takes all of it at once into one piece.
+// The core above a driver. What is done with an arrived message is decided by `on_arrived`, which
+// is called without a lock; the default takes all of it at once into one piece.
 class Core final : public LndUp {
-   public:
+ public:
     struct Arrival {
         Hdr hdr;
         ProcessId from;
@@ -85,7 +89,7 @@ class Core final : public LndUp {
     u32 sent_finished = 0, sent_failed = 0;
     std::mutex lock;
 
-   private:
+ private:
     Sched& sched_;
     LndNi* ni_ = nullptr;
     OnArrived on_arrived_;
@@ -98,8 +102,9 @@ using Settings = std::map<Tunable, i64>;
 
 // A driver with one NI.
 class TestNode {
-   public:
-    // accept=all and privileged=0, so that no rights are needed and typed connections are full peers.
+ public:
+    // accept=all and privileged=0, so that no rights are needed and typed connections are full
+    // peers.
     TestNode(Sched&, u8 last, u16 port, Settings = {}, std::vector<CptId> cpts = {});
     ~TestNode();
     const Nid& nid() const { return config_.nid; }
@@ -118,7 +123,7 @@ class TestNode {
 
     Core core;
 
-   private:
+ private:
     Sched& sched_;
     NiConfig config_;
     std::unique_ptr<Lnd> lnd_;
@@ -132,7 +137,7 @@ bool eventually(const std::function<bool()>& condition);
 
 // A blocking socket with a deadline on every read. Failures show as short results.
 class RawConn {
-   public:
+ public:
     RawConn() = default;
     explicit RawConn(int fd);
     RawConn(RawConn&&) noexcept;
@@ -152,12 +157,12 @@ class RawConn {
     u16 local_port() const;
     bool valid() const { return fd_ >= 0; }
 
-   private:
+ private:
     int fd_ = -1;
 };
 
 class RawListener {
-   public:
+ public:
     RawListener(u8 last, u16 port);
     ~RawListener();
     RawListener(const RawListener&) = delete;
@@ -165,7 +170,7 @@ class RawListener {
     RawConn accept();
     bool none_waiting(std::chrono::milliseconds time);
 
-   private:
+ private:
     int fd_ = -1;
 };
 

@@ -8,7 +8,7 @@ namespace ulnet::sock {
 namespace {
 
 class Lo : public testing::Test {
-   protected:
+ protected:
     Lo() {
         NiConfig config;
         config.net = net_lo;
@@ -155,9 +155,8 @@ TEST_F(Lo, OnlyItsOwnNid) {
     config.net = tcp;
     config.nid = nid_at(1);
     std::string why;
-    run_on(*sched, 0, [&] {
-        EXPECT_EQ(lnd->open(config, core, *sched, why).status(), Status(-EINVAL));
-    });
+    run_on(*sched, 0,
+           [&] { EXPECT_EQ(lnd->open(config, core, *sched, why).status(), Status(-EINVAL)); });
     EXPECT_NE(why.find("127.0.0.1@tcp"), std::string::npos);
 }
 

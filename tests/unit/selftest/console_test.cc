@@ -1,0 +1,429 @@
+// The console's commands: arguments, refusals, states of nodes, sessions that end, bench.
+#include <gtest/gtest.h>
+
+#include "selftest/transaction.h"
+#include "tests/unit/selftest/raw.h"
+
+namespace ulnet::lst {
+namespace {
+
+using namespace std::chrono_literals;
+
+class SelftestConsole : public testing::Test {
+ protected:
+    void hosts(u32 count, const SelftestOptions& options = {}) {
+        for (u32 i = 0; i < count; ++i) rig.add(1 + i, options);
+    }
+    Host& console() { return rig[0]; }
+    int code(std::string_view verb, Value::Map args = {}) {
+        return console().call(verb, map(std::move(args))).code();
+    }
+    Value group(const std::string& name, std::initializer_list<std::string> ids) {
+        return console().must("add_group", map({{"name", name}, {"ids", texts(ids)}}));
+    }
+    std::string state(const std::string& name, std::size_t index = 0) {
+        const Value list = console().must("list_group", map({{"names", texts({name})}}));
+        return list["groups"].items()[0]["nodes"].items()[index]["state"].as_text();
+    }
+    Value session_of(Host& host) { return host.must("node_stats")["session"]; }
+    Rig rig;
+};
+
+TEST_F(SelftestConsole, session) {
+    hosts(1);
+    EXPECT_EQ(code("show_session"), -ESRCH);
+    EXPECT_EQ(code("end_session"), -ESRCH);
+    EXPECT_EQ(code("add_batch", {{"name", "b"}}), -ESRCH);
+    EXPECT_EQ(code("new_session", {{"name", std::string(32, 'x')}}), -ENAMETOOLONG);
+    EXPECT_EQ(code("new_session", {{"timeout", -1}}), -EINVAL);
+    EXPECT_EQ(code("new_session", {{"features", 2}}), -EINVAL);
+    const Value made =
+        console().must("new_session", map({{"name", "s1"}, {"timeout", 100}, {"key", 4711}}));
+    EXPECT_EQ(made["name"].as_text(), "s1");
+    EXPECT_EQ(made["features"].as_int(), 1);
+    EXPECT_EQ(made["timeout"].as_int(), 100);
+    EXPECT_FALSE(made["force"].as_bool(true));
+    const Value shown = console().must("show_session");
+    EXPECT_EQ(shown["key"].as_int(), 4711);
+    EXPECT_EQ(shown["nid"].as_text(), console().text());
+    EXPECT_EQ(shown["id"].as_text(),
+              std::to_string(shown["stamp"].as_int()) + "@" + console().text());
+    EXPECT_EQ(shown["nodes"].as_int(-1), 0);
+    EXPECT_EQ(code("new_session", {{"name", "s2"}}), -EEXIST);
+    EXPECT_EQ(code("add_batch", {{"name", "b"}, {"key", 99}}), -EACCES);
+    EXPECT_EQ(code("show_session", {{"key", 99}}), -EACCES);
+    EXPECT_EQ(code("add_batch", {{"name", "b"}, {"key", 4711}}), 0);
+    EXPECT_EQ(code("new_session", {{"name", "s2"}, {"force", true}}), 0);
+    EXPECT_EQ(console().must("show_session")["name"].as_text(), "s2");
+    EXPECT_GT(console().must("show_session")["stamp"].as_int(), shown["stamp"].as_int());
+    EXPECT_EQ(code("end_session"), 0);
+}
+
+TEST_F(SelftestConsole, groups) {
+    hosts(4);
+    console().must("new_session");
+    const Value added = console().must(
+        "add_group", map({{"name", "a"}, {"ids", texts({"10.0.0.[2-3]@tcp", rig[1].text()})}}));
+    ASSERT_EQ(added["added"].size(), 2u);
+    EXPECT_EQ(added["added"].items()[0]["ids"].as_text(), "10.0.0.[2-3]@tcp");
+    EXPECT_EQ(added["added"].items()[0]["nodes"].size(), 2u);
+    EXPECT_FALSE(added["deleted"].as_bool(true));
+    EXPECT_EQ(code("add_group", {{"name", "a"}, {"ids", texts({rig[1].text()})}}), -EEXIST);
+    EXPECT_EQ(code("add_group", {{"name", "b"}}), -EINVAL);
+    EXPECT_EQ(code("add_group", {{"name", "b"}, {"ids", texts({"nonsense"})}}), -EINVAL);
+    EXPECT_EQ(code("add_group", {{"name", "b"}, {"ids", texts({"fd00::1@tcp"})}}), -EAFNOSUPPORT);
+    EXPECT_EQ(code("add_group", {{"name", std::string(32, 'b')}, {"ids", texts({rig[1].text()})}}),
+              -ENAMETOOLONG);
+    EXPECT_EQ(console().must("list_group")["groups"].size(), 1u);
+
+    group("b", {rig[2].text(), rig[3].text()});
+    EXPECT_EQ(console().must("show_session")["nodes"].as_int(), 3);
+    // A node that two groups hold has one reference of the session only.
+    EXPECT_EQ(session_of(rig[2])["references"].as_int(), 1);
+    const Value list = console().must("list_group", map({{"names", texts({"b", "nosuch"})}}));
+    EXPECT_EQ(list["groups"].items()[0]["counts"]["active"].as_int(), 2);
+    EXPECT_EQ(list["missing"].items()[0].as_text(), "nosuch");
+
+    EXPECT_EQ(code("del_group", {{"name", "nosuch"}}), -ENOENT);
+    EXPECT_EQ(console().must("del_group", map({{"name", "b"}}))["nodes"].size(), 1u);
+    EXPECT_FALSE(session_of(rig[2]).is_null());  // still in group a
+    EXPECT_TRUE(session_of(rig[3]).is_null());
+    EXPECT_EQ(
+        code("update_group", {{"name", "a"}, {"op", "remove"}, {"ids", texts({rig[3].text()})}}),
+        -ENOENT);
+    const Value removed = console().must(
+        "update_group", map({{"name", "a"}, {"op", "remove"}, {"ids", texts({rig[2].text()})}}));
+    EXPECT_EQ(removed["removed"].as_int(), 1);
+    EXPECT_TRUE(session_of(rig[2]).is_null());
+    EXPECT_EQ(code("update_group", {{"name", "a"}, {"op", "shake"}}), -EINVAL);
+    EXPECT_EQ(code("update_group", {{"name", "a"}, {"op", "clean"}, {"states", texts({"odd"})}}),
+              -EINVAL);
+    EXPECT_EQ(code("update_group", {{"name", "nosuch"}, {"op", "refresh"}}), -ENOENT);
+
+    group("c", {rig[3].text()});
+    console().must("add_test", map({{"from", "a"}, {"to", "c"}, {"test", "ping"}}));
+    EXPECT_EQ(code("del_group", {{"name", "a"}}), -EBUSY);
+    EXPECT_EQ(code("update_group", {{"name", "c"}, {"op", "refresh"}}), -EBUSY);
+}
+
+TEST_F(SelftestConsole, nodes_that_do_not_answer) {
+    hosts(3);
+    console().must("new_session");
+    rig.net.cut(rig[1].nid(), false);
+    const Value bad =
+        console().must("add_group", map({{"name", "bad"}, {"ids", texts({rig[1].text()})}}));
+    EXPECT_TRUE(bad["deleted"].as_bool());
+    const Value& node = bad["added"].items()[0]["nodes"].items()[0];
+    EXPECT_EQ(node["rpc_errno"].as_int(), EHOSTUNREACH);
+    EXPECT_EQ(node["state"].as_text(), "Down");
+    EXPECT_EQ(bad["added"].items()[0]["rpc_failed"].as_int(), 1);
+    EXPECT_EQ(console().must("list_group")["groups"].size(), 0u);
+    EXPECT_EQ(console().must("show_session")["nodes"].as_int(), 0);
+
+    const Value half = console().must(
+        "add_group", map({{"name", "half"}, {"ids", texts({rig[1].text(), rig[2].text()})}}));
+    EXPECT_FALSE(half["deleted"].as_bool(true));
+    EXPECT_EQ(state("half", 0), "Down");
+    EXPECT_EQ(state("half", 1), "Active");
+    rig.net.heal(rig[1].nid());
+    console().must("update_group", map({{"name", "half"}, {"op", "refresh"}}));
+    EXPECT_EQ(state("half", 0), "Active");
+    rig.net.cut(rig[1].nid(), false);
+    console().must("ping", map({{"group", "half"}}));
+    EXPECT_EQ(state("half", 0), "Down");
+    const Value cleaned = console().must(
+        "update_group", map({{"name", "half"}, {"op", "clean"}, {"states", texts({"invalid"})}}));
+    EXPECT_EQ(cleaned["removed"].as_int(), 1);
+    const Value emptied = console().must(
+        "update_group", map({{"name", "half"}, {"op", "clean"}, {"states", texts({"active"})}}));
+    EXPECT_TRUE(emptied["deleted"].as_bool());
+    rig.net.heal(rig[1].nid());
+}
+
+TEST_F(SelftestConsole, a_busy_node_and_force) {
+    hosts(3);
+    console().must("new_session", map({{"name", "mine"}}));
+    group("g", {rig[2].text()});
+    rig[1].must("new_session", map({{"name", "theirs"}}));
+    const Value refused =
+        rig[1].must("add_group", map({{"name", "g"}, {"ids", texts({rig[2].text()})}}));
+    const Value& node = refused["added"].items()[0]["nodes"].items()[0];
+    EXPECT_EQ(node["framework_errno"].as_int(), EBUSY);
+    EXPECT_EQ(node["state"].as_text(), "Busy");
+    const Value pinged = rig[1].must("ping", map({{"ids", texts({rig[2].text()})}}));
+    EXPECT_EQ(pinged["nodes"].items()[0]["session"].as_text(), "mine");
+    EXPECT_EQ(pinged["nodes"].items()[0]["session_nid"].as_text(), console().text());
+    rig[1].must("new_session", map({{"name", "theirs"}, {"force", true}}));
+    const Value taken =
+        rig[1].must("add_group", map({{"name", "g"}, {"ids", texts({rig[2].text()})}}));
+    EXPECT_EQ(taken["added"].items()[0]["nodes"].items()[0]["state"].as_text(), "Active");
+    EXPECT_EQ(session_of(rig[2])["name"].as_text(), "theirs");
+    // The one that lost it sees that.
+    console().must("ping", map({{"group", "g"}}));
+    EXPECT_EQ(state("g"), "Busy");
+    console().must("end_session");
+    EXPECT_EQ(session_of(rig[2])["name"].as_text(), "theirs");
+}
+
+TEST_F(SelftestConsole, a_node_that_agrees_on_other_features) {
+    hosts(2);
+    Host& old = rig.add_bare(9);
+    Raw raw(old);
+    console().must("new_session");
+    group("new", {rig[1].text()});
+    raw.post(portal_framework, static_cast<u64>(Service::make_session), message_bytes);
+    Pending add =
+        console().start("add_group", map({{"name", "old"}, {"ids", texts({old.text()})}}));
+    const std::optional<Raw::Arrival> request = raw.next(static_cast<u64>(Service::make_session));
+    ASSERT_TRUE(request.has_value());
+    Header header;
+    MakeSessionRequest body;
+    ASSERT_TRUE(decode_message(request->bytes, header, body));
+    EXPECT_EQ(name_text(body.name), "lst");
+    EXPECT_EQ(body.force, 0u);
+    header = {.type = reply_type(Type::make_session), .features = 0};
+    Message reply;
+    encode_message(reply, native_order, header, MakeSessionReply{0, body.sid, 100, {}});
+    raw.put(console().nid(), portal_reply, body.rpyid, reply);
+    const Answer answer = add.wait();
+    EXPECT_EQ(answer.value["added"].items()[0]["nodes"].items()[0]["framework_errno"].as_int(),
+              EPROTO);
+    EXPECT_TRUE(answer.value["deleted"].as_bool());
+    EXPECT_EQ(answer.value["features"].as_int(), 1);
+}
+
+TEST_F(SelftestConsole, batches_and_tests) {
+    hosts(3);
+    console().must("new_session");
+    group("cli", {rig[1].text()});
+    group("srv", {rig[2].text()});
+    EXPECT_EQ(console().must("add_batch", map({{"name", "b"}}))["id"].as_int(), 2);
+    EXPECT_EQ(code("add_batch", {{"name", "b"}}), -EEXIST);
+    EXPECT_EQ(code("add_batch", {{"name", ""}}), -ENAMETOOLONG);
+    const auto test_code = [&](Value::Map more) {
+        Value args = map({{"from", "cli"}, {"to", "srv"}, {"test", "brw"}, {"batch", "b"}});
+        for (auto& [key, value] : more) args.set(key, std::move(value));
+        return console().call("add_test", args).code();
+    };
+    EXPECT_EQ(test_code({{"batch", "nosuch"}}), -ENOENT);
+    EXPECT_EQ(test_code({{"from", "nosuch"}}), -ENOENT);
+    EXPECT_EQ(test_code({{"to", "nosuch"}}), -ENOENT);
+    for (Value::Map bad : {Value::Map{{"loop", 0}},
+                           {{"loop", -2}},
+                           {{"concurrency", 0}},
+                           {{"concurrency", 1025}},
+                           {{"dist", 0}},
+                           {{"span", 0}},
+                           {{"span", 342}},
+                           {{"test", "foo"}},
+                           {{"mode", "append"}},
+                           {{"check", "half"}},
+                           {{"size", 0}},
+                           {{"size", 1048584}},
+                           {{"size", 12}},
+                           {{"offset", 4}},
+                           {{"offset", 8}}})
+        EXPECT_EQ(test_code(bad), -EINVAL) << bad[0].first;
+    EXPECT_EQ(test_code({{"loop", 10}, {"concurrency", 4}}), 0);
+    EXPECT_EQ(test_code({{"test", "ping"}}), 0);
+    const Value all = console().must("list_batch");
+    EXPECT_EQ(all["batches"].size(), 2u);
+    const Value one = console().must("list_batch", map({{"name", "b"}}));
+    const Value& batch = one["batches"].items()[0];
+    EXPECT_EQ(batch["state"].as_int(), 176);
+    EXPECT_EQ(batch["client"]["active"].as_int(), 1);
+    EXPECT_EQ(batch["servers"].items()[0]["nid"].as_text(), rig[2].text());
+    ASSERT_EQ(batch["tests"].size(), 2u);
+    EXPECT_EQ(batch["tests"].items()[0]["type"].as_text(), "brw");
+    EXPECT_EQ(batch["tests"].items()[0]["loop"].as_int(), 10);
+    EXPECT_EQ(batch["tests"].items()[1]["loop"].as_int(), -1);
+    EXPECT_EQ(code("list_batch", {{"name", "nosuch"}}), -ENOENT);
+    EXPECT_EQ(code("list_batch", {{"name", "b"}, {"test", 3}}), -ENOENT);
+    const Value second = console().must("list_batch", map({{"name", "b"}, {"test", 2}}));
+    EXPECT_EQ(second["batches"].items()[0]["tests"].items()[0]["index"].as_int(), 2);
+    EXPECT_EQ(code("run", {{"name", "nosuch"}}), -ENOENT);
+    EXPECT_EQ(code("stop", {{"name", "nosuch"}}), -ENOENT);
+    EXPECT_EQ(code("query", {{"name", "nosuch"}}), -ENOENT);
+    EXPECT_EQ(code("query", {{"name", "b"}, {"test", 3}}), -ENOENT);
+    EXPECT_EQ(code("query", {{"name", "b"}, {"timeout", 0}}), -EINVAL);
+    const Value servers = console().must("query", map({{"name", "b"}, {"server", true}}));
+    EXPECT_EQ(servers["idle"].as_int(), 1);
+    EXPECT_EQ(code("run"), 0);  // the default batch is empty
+    EXPECT_EQ(code("stop"), 0);
+    EXPECT_EQ(code("stat", {{"names", texts({"nosuch"})}}), -ENOENT);
+    EXPECT_EQ(code("stat"), -EINVAL);
+    EXPECT_EQ(code("ping"), -EINVAL);
+    EXPECT_EQ(code("ping", {{"group", "nosuch"}}), -ENOENT);
+    EXPECT_EQ(console().must("ping", map({{"session", true}}))["nodes"].size(), 2u);
+    EXPECT_EQ(console().must("ping", map({{"batch", "b"}}))["nodes"].size(), 1u);
+    const Value stat = console().must("stat", map({{"names", texts({"cli", "10.0.0.[2-3]@tcp"})}}));
+    EXPECT_EQ(stat["groups"].items()[1]["nodes"].size(), 2u);
+    EXPECT_GT(stat["groups"].items()[0]["nodes"].items()[0]["lnet"]["recv_count"].as_int(), 0);
+}
+
+// Nodes that are asked keep quiet: below 6 s that says nothing about them.
+TEST_F(SelftestConsole, short_limits_interrupt) {
+    hosts(2);
+    console().must("new_session");
+    group("g", {rig[1].text()});
+    rig.net.cut(rig[1].nid(), true);
+    const Value pinged = console().must("ping", map({{"group", "g"}, {"timeout", 1}}));
+    EXPECT_EQ(pinged["nodes"].items()[0]["rpc_errno"].as_int(), EINTR);
+    EXPECT_EQ(state("g"), "Active");
+    rig.net.heal(rig[1].nid());
+}
+
+TEST_F(SelftestConsole, unused_sessions_end) {
+    hosts(2, {.ping_interval_ms = 50});
+    console().must("new_session", map({{"timeout", 1}}));
+    group("g", {rig[1].text()});
+    EXPECT_TRUE(eventually([&] { return session_of(rig[1]).is_null(); }));
+    // Asking keeps a session alive, so the end is seen from the node first.
+    EXPECT_TRUE(eventually([&] { return code("show_session") == -ESRCH; }));
+    EXPECT_EQ(code("new_session"), 0);
+}
+
+TEST_F(SelftestConsole, nodes_hear_of_the_console) {
+    hosts(2, {.session_timeout_s = 1, .ping_interval_ms = 50});
+    console().must("new_session");
+    group("g", {rig[1].text()});
+    const i64 before = rig[1].must("node_stats")["rpc"]["rcvd"].as_int();
+    EXPECT_TRUE(eventually(
+        [&] { return rig[1].must("node_stats")["rpc"]["rcvd"].as_int() >= before + 4; }));
+    EXPECT_FALSE(session_of(rig[1]).is_null());
+    EXPECT_EQ(state("g"), "Active");
+}
+
+TEST_F(SelftestConsole, many_commands_at_once) {
+    hosts(2);
+    console().must("new_session");
+    group("g", {rig[1].text()});
+    std::vector<Pending> pending;
+    for (int i = 0; i < 200; ++i) pending.push_back(console().start("ping", map({{"group", "g"}})));
+    int good = 0;
+    for (Pending& each : pending) {
+        const Answer answer = each.wait();
+        EXPECT_TRUE(answer.ok() || answer.code() == -EBUSY);
+        good += answer.ok();
+    }
+    EXPECT_GE(good, 64);
+}
+
+TEST_F(SelftestConsole, a_hundred_nodes_that_are_not_there) {
+    hosts(1);
+    console().must("new_session");
+    const Value added = console().must(
+        "add_group", map({{"name", "g"}, {"ids", texts({"10.9.[0-9].[1-150]@tcp"})}}));
+    EXPECT_EQ(added["added"].items()[0]["rpc_failed"].as_int(), 1500);
+    EXPECT_TRUE(added["deleted"].as_bool());
+}
+
+TEST_F(SelftestConsole, bench_with_this_node_as_client) {
+    hosts(2);
+    for (const char* mode : {"read", "write"}) {
+        Pending pending = console().start("bench", map({{"client", console().text()},
+                                                        {"server", rig[1].text()},
+                                                        {"mode", mode},
+                                                        {"seconds", 1},
+                                                        {"check", "simple"},
+                                                        {"concurrency", 4},
+                                                        {"size", 65536}}));
+        EXPECT_TRUE(eventually([&] { return !session_of(rig[1]).is_null() || pending.done(); }));
+        const Answer answer = pending.wait();
+        ASSERT_TRUE(answer.ok()) << answer.error.text;
+        const Value& v = answer.value;
+        EXPECT_GE(answer.parts.size(), 1u);
+        EXPECT_EQ(v["source"].as_text(), "local");
+        EXPECT_GE(v["seconds"].as_real(), 0.9);
+        EXPECT_GT(v["rpcs"].as_int(), 0);
+        EXPECT_EQ(v["bytes"].as_int(), v["rpcs"].as_int() * 65536);
+        EXPECT_EQ(v["errors"].as_int(), 0);
+        EXPECT_GT(v["latency_p50_ns"].as_int(), 0);
+        EXPECT_GE(v["latency_p99_ns"].as_int(), v["latency_p50_ns"].as_int());
+        EXPECT_EQ(v["mode"].as_text(), mode);
+        EXPECT_EQ(answer.parts.back()["rpcs"].as_int(), v["rpcs"].as_int());
+        EXPECT_TRUE(session_of(rig[1]).is_null());
+        EXPECT_EQ(code("show_session"), -ESRCH);
+    }
+}
+
+TEST_F(SelftestConsole, bench_between_two_others) {
+    hosts(3);
+    const Value v = console().must("bench", map({{"client", rig[1].text()},
+                                                 {"server", rig[2].text()},
+                                                 {"mode", "read"},
+                                                 {"seconds", 1},
+                                                 {"size", 4096}}));
+    EXPECT_EQ(v["source"].as_text(), "stat");
+    EXPECT_GT(v["rpcs"].as_int(), 0);
+    EXPECT_GT(v["bytes"].as_int(), 0);
+    EXPECT_FALSE(v.has("latency_p50_ns"));
+    const Value p = console().must("bench", map({{"client", rig[1].text()},
+                                                 {"server", rig[2].text()},
+                                                 {"test", "ping"},
+                                                 {"seconds", 1}}));
+    EXPECT_GT(p["rpcs"].as_int(), 0);
+    EXPECT_EQ(p["bytes"].as_int(), 0);
+}
+
+TEST_F(SelftestConsole, bench_refusals_leave_nothing_behind) {
+    hosts(3);
+    const auto bench = [&](Value::Map more) {
+        Value args = map({{"client", console().text()}, {"server", rig[1].text()}, {"seconds", 1}});
+        for (auto& [key, value] : more) args.set(key, std::move(value));
+        return console().call("bench", args).code();
+    };
+    EXPECT_EQ(bench({{"seconds", 0}}), -EINVAL);
+    EXPECT_EQ(bench({{"server", "10.0.0.[2-3]@tcp"}}), -EINVAL);
+    EXPECT_EQ(bench({{"server", "fd00::1@tcp"}}), -EAFNOSUPPORT);
+    EXPECT_EQ(bench({{"size", 7}}), -EINVAL);
+    EXPECT_EQ(bench({{"server", "10.0.0.99@tcp"}}), -EHOSTUNREACH);
+    rig[2].must("new_session", map({{"name", "theirs"}}));
+    rig[2].must("add_group", map({{"name", "g"}, {"ids", texts({rig[1].text()})}}));
+    EXPECT_EQ(bench({}), -EBUSY);
+    rig[2].must("end_session");
+    EXPECT_EQ(code("show_session"), -ESRCH);
+    EXPECT_TRUE(session_of(console()).is_null());
+    console().must("new_session");
+    EXPECT_EQ(bench({}), -EEXIST);
+    console().must("end_session");
+    EXPECT_EQ(bench({}), 0);
+}
+
+TEST_F(SelftestConsole, a_bench_whose_asker_goes_away) {
+    hosts(2);
+    Pending bench = console().start(
+        "bench", map({{"client", console().text()}, {"server", rig[1].text()}, {"seconds", 600}}));
+    EXPECT_TRUE(eventually([&] { return bench.parts() > 0; }));
+    EXPECT_EQ(code("new_session"), -EBUSY);
+    EXPECT_EQ(code("show_session"), 0);
+    bench.leave();
+    EXPECT_EQ(bench.wait().code(), -ECANCELED);
+    EXPECT_TRUE(eventually([&] { return session_of(rig[1]).is_null(); }));
+    EXPECT_EQ(code("new_session"), 0);
+}
+
+TEST_F(SelftestConsole, a_bench_whose_server_dies) {
+    hosts(2, {.rpc_timeout_s = 1});
+    Pending bench = console().start(
+        "bench", map({{"client", console().text()}, {"server", rig[1].text()}, {"seconds", 600}}));
+    EXPECT_TRUE(eventually([&] { return bench.parts() > 0; }));
+    rig.kill(1);
+    const Answer answer = bench.wait();
+    ASSERT_TRUE(answer.ok()) << answer.error.text;
+    EXPECT_EQ(answer.value["errors"].as_int(), 8);  // each unit once
+    EXPECT_GT(answer.value["rpcs"].as_int(), 0);
+}
+
+TEST_F(SelftestConsole, closing_answers_everything) {
+    hosts(2);
+    Pending bench = console().start(
+        "bench", map({{"client", console().text()}, {"server", rig[1].text()}, {"seconds", 600}}));
+    EXPECT_TRUE(eventually([&] { return bench.parts() > 0; }));
+    console().close_selftest();
+    EXPECT_TRUE(bench.done());
+    EXPECT_EQ(bench.wait().code(), -ESHUTDOWN);
+}
+
+}  // namespace
+}  // namespace ulnet::lst
