@@ -102,6 +102,8 @@ class SimStream final : public sock::Stream, private Watch::State {
     void set_options(const sock::StreamOptions& options) override {
         if (options.tx_buffer > 0) side_.tx_buffer = options.tx_buffer;
         if (options.rx_buffer > 0) side_.rx_buffer = options.rx_buffer;
+        if (options.unacked_timeout_s > 0)
+            side_.unacked_timeout = std::chrono::seconds(options.unacked_timeout_s);
         os_.net_.set_keepalive(side_, options.keepalive_idle_s, options.keepalive_interval_s,
                                options.keepalive_count);
     }

@@ -189,6 +189,17 @@ TEST_F(StreamTest, ADeadHostIsSilentAndKeepaliveFindsOut) {
     EXPECT_EQ(read(*client_, 1, 0), -ETIMEDOUT);
 }
 
+TEST_F(StreamTest, UnacknowledgedBytesTimeOut) {
+    connect();
+    client_->set_options({.unacked_timeout_s = 50});
+    streams_.break_all(alice, bob, true);
+    ASSERT_EQ(write(*client_, 10, 0), 10);
+    settle(seconds(45));
+    EXPECT_EQ(read(*client_, 1, 0), -EAGAIN);
+    settle(seconds(15));
+    EXPECT_EQ(read(*client_, 1, 0), -ETIMEDOUT);
+}
+
 TEST_F(StreamTest, AHostThatCameBackResetsWhatItDoesNotKnow) {
     connect();
     streams_.set_up(bob, false);

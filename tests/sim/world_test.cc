@@ -49,6 +49,27 @@ TEST(World, NodesThatCrashComeBack) {
     EXPECT_GT(outcome.faults, 0u);
 }
 
+// All nodes dial each other at the same moment: who loses the race waits for the winner's connection.
+TEST(World, CrossingConnectsFailNoMessage) {
+    for (u64 seed = 1; seed <= 30; ++seed) {
+        Plan plan = small_plan(Level::stream);
+        plan.nodes = 6;
+        plan.net.latency_max = microseconds(1000);
+        EXPECT_EQ(run(seed, plan).failure, "") << seed;
+    }
+}
+
+// What was written to a connection that only we still know must not keep it for the kernel's quarter
+// of an hour.
+TEST(World, HalfOpenConnectionsAreFoundOut) {
+    for (u64 seed = 1; seed <= 10; ++seed) {
+        Plan plan = small_plan(Level::stream);
+        plan.chaos.add(Fault::half_open);
+        plan.traffic.gap_max = microseconds(2000);
+        EXPECT_EQ(run(seed, plan).failure, "") << seed;
+    }
+}
+
 // Mutants. Each does its harm once.
 struct Mutant : TapHooks {
     u32 left = 20;  // calls before the harm
