@@ -277,7 +277,7 @@ TEST_F(Passive, SilentAndGarbageConnections) {
         EXPECT_EQ(rest.size(), 0u);
     }
     expect_alive();
-    EXPECT_EQ(node->connections(), 0u);
+    EXPECT_EQ(node->connections(), 0u) << ctl::to_json(node->describe());
 }
 
 TEST_F(Passive, ManyHalfOpenConnectionsAreBounded) {
