@@ -84,6 +84,7 @@ class SimStream final : public sock::Stream, private Watch::State {
         --os_.streams_;
     }
     Status watch(CptId cpt, sock::StreamSink& sink) override {
+        os_.watched_ = true;
         watch_.watch(cpt, sink);
         return ok_status;
     }
@@ -148,6 +149,7 @@ class SimListener final : public sock::StreamListener,
         if (socket_ != nullptr) os_.net_.close(*std::exchange(socket_, nullptr), silently);
     }
     Status watch(CptId cpt, sock::StreamSink& sink) override {
+        os_.watched_ = true;
         watch_.watch(cpt, sink);
         return ok_status;
     }
@@ -209,6 +211,10 @@ Result<std::unique_ptr<sock::Stream>> SimStreamOs::connect(u32 local_address, so
         kernel_.net_.connect(local_address, privileged, to, kernel_.sides_, kernel_.sched_.now());
     if (!side.ok()) return side.status();
     return std::unique_ptr<sock::Stream>(std::make_unique<SimStream>(kernel_, **side));
+}
+
+bool SimStreamOs::started() const {
+    return kernel_.watched_;
 }
 
 void SimStreamOs::stop(Task& done) {

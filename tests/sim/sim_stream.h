@@ -39,6 +39,7 @@ class SimKernel {
     List<Side, OnHost> sides_;
     List<SimListener> listeners_;
     u64 streams_ = 0;
+    bool watched_ = false;  // something was, once
     bool cut_ = false;
 };
 
@@ -50,6 +51,7 @@ class SimStreamOs final : public sock::StreamOs {
     Result<std::unique_ptr<sock::StreamListener>> listen(const Endpoint&, u32 backlog) override;
     Result<std::unique_ptr<sock::Stream>> connect(u32 local_address, sock::LocalPort,
                                                   const Endpoint& to) override;
+    bool started() const override;
     void stop(Task& done) override;
 
  private:

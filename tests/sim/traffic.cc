@@ -46,7 +46,7 @@ struct Traffic::Op {
     Mem target_mem;
     Md target_md;
     MdRecord target;
-    bool target_posted = false, target_over = false, finished = false, handles = false;
+    bool target_posted = false, target_over = false, finished = false;
     Step<&Traffic::prepare> prepare_task{*this};
     Step<&Traffic::launch> launch_task{*this};
     Step<&Traffic::cancel> cancel_task{*this};
@@ -85,7 +85,7 @@ struct Traffic::Rolling {
 // What one incarnation of a node offers.
 struct Traffic::Home {
     Home(Traffic& owner, SimNode& its_node)
-        : traffic(owner), node(its_node), life(its_node.life()), source(source_bytes) {
+        : traffic(owner), node(its_node), life(its_node.life()), source(owner.source_bytes_) {
         fill_pattern(source, source_pattern(node.index()), 0);
     }
     struct Begin final : Task {
@@ -99,7 +99,7 @@ struct Traffic::Home {
     SimNode& node;
     SimNode::Life& life;
     std::vector<std::byte> source;
-    Mem source_mem{source.data(), source_bytes};
+    Mem source_mem{source.data(), static_cast<u32>(source.size())};
     Md source_md;
     MdRecord source_record;
     bool gone = false, begun = false;
@@ -107,7 +107,10 @@ struct Traffic::Home {
 };
 
 Traffic::Traffic(World& world, Checkers& checkers, const TrafficParams& params)
-    : world_(world), checkers_(checkers), engine_(world.engine), params_(params) {}
+    : world_(world), checkers_(checkers), engine_(world.engine), params_(params),
+      source_bytes_(params.huge_percent > 0
+                        ? payload_max
+                        : std::min(2 * std::bit_ceil(params.bytes_max), payload_max)) {}
 
 Traffic::~Traffic() {
     engine_.withdraw(generate_);
@@ -263,11 +266,12 @@ void Traffic::node_gone(SimNode& node) {
             if (rolling->life == &home->life) home->life.sched.cancel(rolling->later);
     }
     const u64 life = node.life().number;
-    for (Op* op : with_handles_) {
+    forget_closed();
+    for (Op* op : open_) {
         if (op->record->from == node.index() && op->from_life == life) op->md.release();
         if (op->record->to == node.index() && op->to_life == life) op->target_md.release();
     }
-    for (const auto& op : ops_) {
+    for (Op* op : open_) {
         const bool initiator = op->record->from == node.index() && op->from_life == life;
         const bool target = op->record->to == node.index() && op->to_life == life;
         if (!op->finished && (initiator || target)) op->record->excused = true;
@@ -321,6 +325,8 @@ void Traffic::generate() {
             ++outstanding_;
             ops_.push_back(std::make_unique<Op>(*this));
             Op& op = *ops_.back();
+            open_.push_back(&op);
+            if (open_.size() > 2 * forget_at_) forget_closed();
             const auto kind = static_cast<OpKind>(prng.below(3));
             op.record = &checkers_.begin(kind, from, to, 0);
             op.from_life = world_.node(from).life().number;
@@ -344,7 +350,7 @@ void Traffic::plan(Op& op) {
     if (record.kind == OpKind::get && way > 0) {
         op.portal = portal_source;
         record.bytes = record.fits = draw_bytes(params_.bytes_max);
-        op.offset = static_cast<u32>(prng.below(source_bytes - record.bytes + 1));
+        op.offset = static_cast<u32>(prng.below(source_bytes_ - record.bytes + 1));
     } else if (record.kind != OpKind::get && way > 0) {
         op.portal = way == 1 ? portal_rolling : portal_slow;
         record.bytes = record.fits = draw_bytes(std::min(rolling_max, params_.bytes_max));
@@ -419,8 +425,6 @@ void Traffic::prepare(Op& op) {
     if (!md.ok()) return world_.fail("no MD for a meeting");
     op.target_posted = true;
     op.target_md = std::move(*md);
-    if (!op.handles) with_handles_.push_back(&op);
-    op.handles = true;
     engine_.schedule(op.start_event, at.life().sched.now() + world_.model.latency());
 }
 
@@ -468,12 +472,18 @@ void Traffic::launch(Op& op) {
                                        .ack = record.kind == OpKind::put_ack ? Ack::yes : Ack::no});
     }
     if (!status.ok()) return world_.fail("an operation was refused: " + std::string(status.text()));
-    if (!op.handles) with_handles_.push_back(&op);
-    op.handles = true;
     if (!record.cancelled) return;
     engine_.schedule(op.cancel_event,
                      at.life().sched.now() +
                          between(engine_.workload, Duration{}, std::chrono::microseconds(200)));
+}
+
+void Traffic::forget_closed() {
+    static constexpr std::size_t few = 1024;
+    std::erase_if(open_, [](const Op* op) {
+        return op->finished && (op->target_over || !op->target_posted);
+    });
+    forget_at_ = std::max(open_.size(), few);
 }
 
 // An end of it went away before it began.

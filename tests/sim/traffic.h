@@ -51,7 +51,6 @@ class Traffic {
     // A buffer of the target; kept for a while when it has ended, so that late events are seen.
     static constexpr std::size_t quarantine = 64;
     static constexpr u32 rolling_max = 4096;  // largest message there
-    static constexpr u32 source_bytes = 1 << 20;
 
     bool offers(u32 node) const;
     bool alive(u32 node, u64 life) const;
@@ -63,6 +62,7 @@ class Traffic {
     void prepare(Op&);
     void launch(Op&);
     void never_started(Op&);
+    void forget_closed();
     void op_event(Op&, const Event&);
     void meeting_event(Op&, const Event&);
     void post_cancel(Op&);
@@ -81,9 +81,11 @@ class Traffic {
     Checkers& checkers_;
     Engine& engine_;
     const TrafficParams params_;
+    const u32 source_bytes_;  // what a node offers for GETs
     u64 left_ = 0, outstanding_ = 0, round_id_ = 1, skipped_ = 0;
     std::deque<std::unique_ptr<Op>> ops_;
-    std::vector<Op*> with_handles_;
+    std::vector<Op*> open_;  // not ended on both sides, when last looked at
+    std::size_t forget_at_ = 1024;
     std::vector<std::unique_ptr<Home>> homes_;
     std::deque<std::unique_ptr<Rolling>> rolling_;
     std::deque<Rolling*> rolling_free_;

@@ -49,7 +49,8 @@ TEST(World, NodesThatCrashComeBack) {
     EXPECT_GT(outcome.faults, 0u);
 }
 
-// All nodes dial each other at the same moment: who loses the race waits for the winner's connection.
+// All nodes dial each other at the same moment: who loses the race waits for the winner's
+// connection.
 TEST(World, CrossingConnectsFailNoMessage) {
     for (u64 seed = 1; seed <= 30; ++seed) {
         Plan plan = small_plan(Level::stream);
@@ -59,8 +60,8 @@ TEST(World, CrossingConnectsFailNoMessage) {
     }
 }
 
-// What was written to a connection that only we still know must not keep it for the kernel's quarter
-// of an hour.
+// What was written to a connection that only we still know must not keep it for the kernel's
+// quarter of an hour.
 TEST(World, HalfOpenConnectionsAreFoundOut) {
     for (u64 seed = 1; seed <= 10; ++seed) {
         Plan plan = small_plan(Level::stream);
