@@ -17,7 +17,7 @@ using namespace ulnet;
 using namespace ulnet::sim;
 
 struct Options {
-    u64 seeds = 10, from = 1;
+    u64 seeds = 10, from = 1, operations = 0;
     std::string scenario = "swarm";
     u32 nodes = 0, jobs = 1;
     bool trace = false, twice = false, verbose = false, hashes = false;
@@ -27,6 +27,7 @@ std::string replay_command(const Options& options, u64 seed) {
     std::string command = "sim --seed " + std::to_string(seed);
     if (options.scenario != "swarm") command += " --scenario " + options.scenario;
     if (options.nodes > 0) command += " --nodes " + std::to_string(options.nodes);
+    if (options.operations > 0) command += " --operations " + std::to_string(options.operations);
     if (options.twice) command += " --twice";
     return command;
 }
@@ -39,7 +40,8 @@ double cpu_seconds() {
 
 // One seed in this process. True: passed.
 bool run_seed(const Options& options, u64 seed) {
-    const Plan plan = make_plan(*find_scenario(options.scenario), seed, options.nodes);
+    Plan plan = make_plan(*find_scenario(options.scenario), seed, options.nodes);
+    if (options.operations > 0) plan.traffic.operations = options.operations;
     const double begin = cpu_seconds();
     Outcome outcome = run(seed, plan, options.trace ? stderr : nullptr);
     const double spent = cpu_seconds() - begin;
@@ -186,6 +188,7 @@ int main(int argc, char** argv) {
         names += "\n  " + std::string(scenario.name) + ": " + std::string(scenario.help);
     app.add_option("--scenario", options.scenario, "what to run:" + names)->capture_default_str();
     app.add_option("--nodes", options.nodes, "nodes, 0 = as the seed draws");
+    app.add_option("--operations", options.operations, "of a round, 0 = as the scenario says");
     app.add_option("--jobs", options.jobs, "processes")->check(CLI::Range(1, 256));
     app.add_flag("--twice", options.twice, "each seed twice, and the traces must be equal");
     app.add_flag("--verbose", options.verbose, "figures of each seed");
