@@ -1,0 +1,126 @@
+// Chaos: see the header.
+#include "tests/sim/chaos.h"
+
+#include <array>
+
+namespace ulnet::sim {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+namespace {
+
+constexpr std::array names{"pause",   "long pause", "crash",     "power loss", "partition",
+                           "one-way", "reset",      "half-open", "clock jump", "slow"};
+static_assert(names.size() == static_cast<std::size_t>(Fault::count_));
+
+}  // namespace
+
+std::string ChaosParams::text() const {
+    std::string text;
+    for (std::size_t i = 0; i < names.size(); ++i)
+        if (has(static_cast<Fault>(i))) text += (text.empty() ? "" : ", ") + std::string(names[i]);
+    return text.empty() ? "none" : text;
+}
+
+Chaos::Chaos(World& world, const ChaosParams& params)
+    : world_(world), prng_(world.engine.faults), params_(params) {
+    for (u8 i = 0; i < static_cast<u8>(Fault::count_); ++i)
+        if (params.has(static_cast<Fault>(i))) kinds_.push_back(static_cast<Fault>(i));
+}
+
+Chaos::~Chaos() {
+    world_.engine.withdraw(strike_);
+    for (const auto& healing : healings_) world_.engine.withdraw(*healing);
+}
+
+void Chaos::begin() {
+    if (!kinds_.empty())
+        world_.engine.schedule(strike_, world_.now() + between(prng_, Duration{}, params_.gap_max));
+}
+
+void Chaos::stop() {
+    world_.engine.withdraw(strike_);
+    for (const auto& healing : healings_) {
+        if (!healing->scheduled()) continue;
+        world_.engine.withdraw(*healing);
+        healing->happen();
+    }
+    world_.model.heal_all();
+}
+
+SimNode& Chaos::any_node() {
+    return world_.node(prng_.below(world_.nodes()));
+}
+
+void Chaos::later(Duration least, Duration most, std::function<void()> heal) {
+    std::erase_if(healings_, [](const auto& healing) { return !healing->scheduled(); });
+    healings_.push_back(std::make_unique<Healing>(std::move(heal)));
+    world_.engine.schedule(*healings_.back(), world_.now() + between(prng_, least, most));
+}
+
+void Chaos::strike() {
+    const Fault fault = kinds_[prng_.below(kinds_.size())];
+    apply(fault);
+    world_.engine.schedule(strike_, world_.now() + between(prng_, Duration{}, params_.gap_max));
+}
+
+void Chaos::apply(Fault fault) {
+    SimNode& node = any_node();
+    SimNode& other = any_node();
+    if (!node.up()) return;
+    const u32 a = node.address(), b = other.address();
+    world_.engine.trace(Trace::fault, static_cast<u64>(fault), node.index(), other.index());
+    ++faults_;
+    switch (fault) {
+    case Fault::pause:
+    case Fault::long_pause: {
+        const bool long_one = fault == Fault::long_pause;
+        if (long_one && !chance(prng_, 10)) return;
+        node.life().sched.pause();
+        const u64 life = node.life().number;
+        later(long_one ? seconds(10) : milliseconds(1), long_one ? seconds(90) : seconds(2),
+              [&node, life] {
+                  if (node.up() && node.life().number == life) node.life().sched.resume();
+              });
+        return;
+    }
+    case Fault::crash:
+    case Fault::power_loss:
+        if (!chance(prng_, 20)) return;
+        node.crash(fault == Fault::power_loss);
+        later(milliseconds(1), seconds(chance(prng_, 20) ? 60 : 3), [&node] {
+            if (!node.up()) node.start();
+        });
+        return;
+    case Fault::partition:
+    case Fault::one_way:
+        if (a == b) return;
+        world_.model.block(a, b);
+        if (fault == Fault::partition) world_.model.block(b, a);
+        later(milliseconds(1), seconds(chance(prng_, 10) ? 120 : 2), [this, a, b] {
+            world_.model.heal(a, b);
+            world_.model.heal(b, a);
+        });
+        return;
+    case Fault::reset:
+    case Fault::half_open:
+        if (a == b) return;
+        if (fault == Fault::half_open && !chance(prng_, 20)) return;
+        world_.streams.break_all(a, b, fault == Fault::half_open);
+        if (fault == Fault::reset) world_.messages.reset(a, b);
+        return;
+    case Fault::clock_jump:
+        node.life().sched.jump_wall(between(prng_, -seconds(3600), seconds(3600)));
+        return;
+    case Fault::slow: {
+        world_.model.slow(a, static_cast<u32>(between(prng_, 2, 2000)));
+        later(milliseconds(1), seconds(5), [this, a] { world_.model.slow(a, 1); });
+        return;
+    }
+    case Fault::count_:
+        CHECK(false);
+    }
+}
+
+}  // namespace ulnet::sim
