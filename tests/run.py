@@ -132,17 +132,17 @@ def stages(nightly):
     """(name, budget in seconds, jobs or a function giving them)."""
     python = sys.executable
     check = [
-        ("tidy", 60, lambda: [
+        ("tidy", 45, lambda: [
             ("tidy", (summed, [python, "tests/tidy/tidy.py", "--headers"], 300)),
             ("tidy of tidy", (summed, [python, "tests/tidy/test_tidy.py"], 60)),
             ("format", (command, ["tools/dev", "format", "--check"], 60)),
             ("man pages", (command, ["sh", "-c", "mandoc -Tlint -Wwarning docs/man/*.8"], 30))]),
-        ("build release", 210, lambda: build("release")),
+        ("build release", 240, lambda: build("release")),
         ("unit release", 45, lambda: units("release")),
-        ("net release", 60, lambda: programs("release")),
+        ("net release", 45, lambda: programs("release")),
         ("build asan", 210, lambda: build("asan")),
         ("unit asan", 60, lambda: units("asan")),
-        ("net asan", 75, lambda: programs("asan")),
+        ("net asan", 60, lambda: programs("asan")),
     ]
     if not nightly:
         return check
