@@ -142,8 +142,8 @@ void NodeImpl::advance_closing() {
     for (const std::function<void()>& done : closed)
         if (done) done();
     if (life == Life::closed) return;
-    const bool more = !closing_nis.empty() || topology.settled() < topology.published() ||
-                      life != Life::open;
+    const bool more =
+        !closing_nis.empty() || topology.settled() < topology.published() || life != Life::open;
     if (!more || tick_armed) return;
     tick_armed = true;
     sched.arm(0, tick, sched.now() + closing_tick);

@@ -11,7 +11,7 @@
 namespace ulnet {
 
 class Control final : public Strand {
-   public:
+ public:
     explicit Control(Sched& sched) : Strand(sched, 0) {}
     ~Control();
     // Any thread.
@@ -19,7 +19,7 @@ class Control final : public Strand {
     // Nothing is queued, running or about to be queued.
     bool quiet() const;
 
-   private:
+ private:
     struct Item : ulnet::ListHook<Item> {
         std::function<void()> fn;
     };

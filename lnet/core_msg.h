@@ -34,7 +34,8 @@ struct OnMd;      // hook: messages under way on an MD
 struct OnQueue;   // hook: the one line a message waits in: credits, a lazy portal, or its pool
 struct OnEvents;  // hook: events of an MD not told yet
 
-// An event that waits for its turn on its MD. `msg` is null for the unlink event, which is the MD's.
+// An event that waits for its turn on its MD. `msg` is null for the unlink event, which is the
+// MD's.
 struct EventNode : ListHook<OnEvents> {
     Event event{};
     struct CoreMsg* msg = nullptr;
@@ -46,21 +47,22 @@ struct CoreMsg final : Msg, Task, ListHook<OnMd>, ListHook<OnQueue>, EventNode {
     MsgState state = MsgState::free;
     bool sends = false;           // to a driver's send(); else it was received
     bool wants_response = false;  // an ACK or REPLY will follow to the same MD
-    bool by_rdma = false;         // a REPLY that the driver fetches: payload.len tells how much came
-    std::atomic<u32> refs{0};     // the owner, and whoever tries to cancel it
+    bool by_rdma = false;      // a REPLY that the driver fetches: payload.len tells how much came
+    std::atomic<u32> refs{0};  // the owner, and whoever tries to cancel it
     // Set before the message can be found by others, then fixed until it is free again.
-    Ni* ni = nullptr;             // counted in the NI
-    u32 ni_queue = 0;             // which CPT queue of the NI
-    PeerNi* peer = nullptr;       // counted in the peer NI; null on loopback and when received
-    MdImpl* md = nullptr;         // set under the MD's lock
-    bool cancel_asked = false;    // guarded by the MD's lock
+    Ni* ni = nullptr;               // counted in the NI
+    u32 ni_queue = 0;               // which CPT queue of the NI
+    PeerNi* peer = nullptr;         // counted in the peer NI; null on loopback and when received
+    MdImpl* md = nullptr;           // set under the MD's lock
+    bool cancel_asked = false;      // guarded by the MD's lock
     std::atomic<int> cancelled{0};  // the negative errno that the message must end with
-    bool waits_for_peer = false;  // guarded by the peer NI's lock
-    bool waits_for_ni = false;    // guarded by the NI queue's lock
+    bool waits_for_peer = false;    // guarded by the peer NI's lock
+    bool waits_for_ni = false;      // guarded by the NI queue's lock
     bool has_peer_credit = false, has_ni_credit = false;
-    RxToken token{};              // received: for the driver
+    RxToken token{};                       // received: for the driver
+    std::atomic<bool> sender_gone{false};  // waits on a lazy portal, its connection is no more
     Instant sent_at{};
-    u64 peer_hash = 0;            // of the sending peer NI: where matching starts
+    u64 peer_hash = 0;  // of the sending peer NI: where matching starts
 
     void set_state(MsgState next);
     // Goes on with a granted credit, or ends.
@@ -70,7 +72,7 @@ struct CoreMsg final : Msg, Task, ListHook<OnMd>, ListHook<OnQueue>, EventNode {
 
 // The messages of a CPT: they come from and return to a free list, grown in chunks, never freed.
 class MsgPool {
-   public:
+ public:
     static constexpr u32 chunk_messages = 32;
     static constexpr u64 messages_max = u64{1} << 20;
 
@@ -86,7 +88,7 @@ class MsgPool {
     Use use() const;
     void reset_max();
 
-   private:
+ private:
     struct Chunk {
         std::array<CoreMsg, chunk_messages> messages;
         std::unique_ptr<Chunk> next;

@@ -11,7 +11,7 @@ namespace ulnet {
 // Invariant: held credits = max - balance - waiting; there are waiters only when balance < 0, and
 // then they are exactly -balance.
 class CreditPool {
-   public:
+ public:
     explicit CreditPool(i64 max) : balance_(max), low_(max), max_(max) {}
     // True: the caller has a credit. False: the message waits at the end of the line.
     bool take(CoreMsg& msg);
@@ -34,7 +34,7 @@ class CreditPool {
     // look at the front finds nearly everything and the rest follows with the next look.
     static constexpr u32 scan_max = 64;
 
-   private:
+ private:
     i64 balance_, low_;
     const i64 max_;
     List<CoreMsg, OnQueue> waiters_;

@@ -9,9 +9,8 @@
 
 namespace ulnet {
 
-template <class T, class Tag>
-class HashLists {
-   public:
+template <class T, class Tag> class HashLists {
+ public:
     static constexpr u32 buckets_max = 1u << 20;
     static constexpr u32 load_max = 4;  // entries a bucket before the table should grow
 
@@ -30,13 +29,12 @@ class HashLists {
         std::swap(lists_, other.lists_);
     }
     // Takes every entry of `from`; the order within equal hashes stays.
-    template <class HashOf>
-    void take_all(HashLists& from, HashOf hash_of) {
+    template <class HashOf> void take_all(HashLists& from, HashOf hash_of) {
         for (u32 i = 0; i < from.buckets_; ++i)
             while (T* item = from.lists_[i].pop_front()) at(hash_of(*item)).push_back(*item);
     }
 
-   private:
+ private:
     u32 buckets_;
     std::unique_ptr<List<T, Tag>[]> lists_;
 };

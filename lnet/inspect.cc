@@ -176,8 +176,14 @@ Error set_ni_tunable(Node& node, const Nid& nid, std::string_view name, std::str
         return {};
     }
     if (name == "health") {
-        static constexpr TunableSpec health{.name = "health", .def = 1000, .low = 0, .high = 1000,
-                                            .words = {}, .unit = "", .per_ni = true, .help = ""};
+        static constexpr TunableSpec health{.name = "health",
+                                            .def = 1000,
+                                            .low = 0,
+                                            .high = 1000,
+                                            .words = {},
+                                            .unit = "",
+                                            .per_ni = true,
+                                            .help = ""};
         i64 number = 0;
         Error error = check_tunable(health, value, number);
         if (error.ok()) ni.health.store(static_cast<i32>(number), std::memory_order_relaxed);
@@ -187,6 +193,8 @@ Error set_ni_tunable(Node& node, const Nid& nid, std::string_view name, std::str
             "'" + std::string(name) + "' cannot be set on an interface, these can: " + known};
 }
 
-const NodeOptions& inspect_options(Node& node) { return node.impl().options; }
+const NodeOptions& inspect_options(Node& node) {
+    return node.impl().options;
+}
 
 }  // namespace ulnet

@@ -21,14 +21,14 @@ struct NiView {
     TypeCounts sent, received, dropped;
     i32 health;
     i64 credits_free, credits_low;
-    i32 dev_cpt;         // CPT of the device's NUMA node, -1 unknown
+    i32 dev_cpt;  // CPT of the device's NUMA node, -1 unknown
     ctl::Value driver_view;
 };
 struct PeerNiView {
     Nid nid;
     i32 credits_max;
     i64 credits_free, credits_low;
-    u64 queued;          // messages that wait for a credit
+    u64 queued;  // messages that wait for a credit
     u64 send_count, recv_count, drop_count;
     TypeCounts sent, received, dropped;
     i32 health;

@@ -1,8 +1,8 @@
 // The driver seam: the only thing between the core and a network driver (LND).
 //
 // Contract: upcalls never come with a driver lock held. finished() comes exactly once for each
-// send() and each receive() that names a message. receive() or park() is called exactly once for each
-// arrived() that returned ok; receive() may be called from within arrived(), later, or from
+// send() and each receive() that names a message. receive() or park() is called exactly once for
+// each arrived() that returned ok; receive() may be called from within arrived(), later, or from
 // another worker; park() only from within arrived(), to be followed by receive(). After close()'s
 // `done` was posted the driver calls nothing. All calls come from workers of the Sched.
 #pragma once
@@ -42,12 +42,12 @@ struct TunableSpec {
 // What an NI is made of. Built and validated by the core's control plane.
 struct NiConfig {
     Net net;
-    Nid nid;                         // the address is of `interface`
-    std::string interface;           // "eth0"; empty for lo
-    std::vector<CptId> cpts;         // where it works; empty = all
+    Nid nid;                  // the address is of `interface`
+    std::string interface;    // "eth0"; empty for lo
+    std::vector<CptId> cpts;  // where it works; empty = all
     u32 credits = 256, peer_credits = 8, peer_buffer_credits = 0;
     i32 peer_timeout_s = 180;
-    std::vector<i64> tunables;       // parallel to Lnd::tunables(), all set
+    std::vector<i64> tunables;  // parallel to Lnd::tunables(), all set
 };
 
 enum class PeerEvent : u8 { up, down };
@@ -60,7 +60,7 @@ struct RdmaGet {
 
 // Implemented by the core, one an NI. Any worker may call.
 class LndUp {
-   public:
+ public:
     // A header came in from `from` (the sending peer NI). Not ok: a protocol error, the driver
     // drops the connection(s) to this peer. Ok: receive() is called once for the token.
     virtual Status arrived(const Hdr&, const ProcessId& from, RxToken, RdmaGet) = 0;
@@ -70,12 +70,12 @@ class LndUp {
     virtual void peer_event(const Nid&, PeerEvent) = 0;
     virtual void ni_event(NiEvent) = 0;
 
-   protected:
+ protected:
     ~LndUp() = default;
 };
 
 class LndNi {
-   public:
+ public:
     virtual ~LndNi() = default;
     // Never blocks and never calls finished() from within.
     virtual void send(Msg&) = 0;
@@ -95,7 +95,7 @@ class LndNi {
 };
 
 class Lnd {
-   public:
+ public:
     virtual ~Lnd() = default;
     virtual std::string_view name() const = 0;  // "tcp", "lo"
     virtual NetType net_type() const = 0;

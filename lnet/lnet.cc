@@ -7,8 +7,7 @@
 
 namespace ulnet {
 
-Me::Me(Me&& other) noexcept
-    : node_(std::exchange(other.node_, nullptr)), cookie_(other.cookie_) {}
+Me::Me(Me&& other) noexcept : node_(std::exchange(other.node_, nullptr)), cookie_(other.cookie_) {}
 
 Me& Me::operator=(Me&& other) noexcept {
     if (this == &other) return *this;
@@ -22,8 +21,7 @@ Me::~Me() {
     if (node_ != nullptr) node_->unlink_me(cookie_, NodeImpl::UnlinkMe::handle_gone);
 }
 
-Md::Md(Md&& other) noexcept
-    : node_(std::exchange(other.node_, nullptr)), cookie_(other.cookie_) {}
+Md::Md(Md&& other) noexcept : node_(std::exchange(other.node_, nullptr)), cookie_(other.cookie_) {}
 
 Md& Md::operator=(Md&& other) noexcept {
     if (this == &other) return *this;
@@ -42,13 +40,21 @@ Node::Node(Sched& sched, std::span<Lnd* const> lnds, const NodeOptions& options)
 
 Node::~Node() = default;
 
-Sched& Node::sched() { return impl_->sched; }
+Sched& Node::sched() {
+    return impl_->sched;
+}
 
-void Node::control(std::function<void()> fn) { impl_->control.queue(std::move(fn)); }
+void Node::control(std::function<void()> fn) {
+    impl_->control.queue(std::move(fn));
+}
 
-void Node::close(Task& done) { impl_->close(done); }
+void Node::close(Task& done) {
+    impl_->close(done);
+}
 
-Error Node::add_ni(const NiConfig& config) { return impl_->add_ni(config); }
+Error Node::add_ni(const NiConfig& config) {
+    return impl_->add_ni(config);
+}
 
 Error Node::del_ni(const Nid& nid, std::function<void()> done) {
     return impl_->del_ni(nid, std::move(done));
@@ -91,8 +97,12 @@ Result<Md> Node::bind(const MdSpec& spec) {
 }
 
 // A released handle still names its MD, so only the cookie decides.
-Status Node::put(Md& md, const PutArgs& args) { return impl_->put(md.cookie_, args); }
-Status Node::get(Md& md, const GetArgs& args) { return impl_->get(md.cookie_, args); }
+Status Node::put(Md& md, const PutArgs& args) {
+    return impl_->put(md.cookie_, args);
+}
+Status Node::get(Md& md, const GetArgs& args) {
+    return impl_->get(md.cookie_, args);
+}
 
 void Node::unlink(Md&& md) {
     md.node_ = nullptr;
@@ -111,7 +121,9 @@ std::vector<Nid> Node::nids() const {
     return nids;
 }
 
-Nid Node::primary(const Nid& nid) const { return impl_->peers.primary(nid); }
+Nid Node::primary(const Nid& nid) const {
+    return impl_->peers.primary(nid);
+}
 
 void Node::ping(const ProcessId& to, const Nid& from, Duration timeout, PingDone done) {
     start_ping(*impl_, to, from, timeout, std::move(done));

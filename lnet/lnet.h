@@ -51,27 +51,27 @@ struct Event {
 using EventFn = void (*)(const Event&);
 
 struct MdOptions {
-    bool put = false, get = false;      // passive: which messages it accepts
-    bool manage_remote = false;         // the offset comes from the message
-    bool truncate = false;              // longer messages are cut
-    bool ack_disable = false;           // never ACK
-    bool auto_unlink = false;           // unlink when exhausted and idle
-    bool track_response = false;        // deadline for ACK/REPLY (transaction time-out)
+    bool put = false, get = false;  // passive: which messages it accepts
+    bool manage_remote = false;     // the offset comes from the message
+    bool truncate = false;          // longer messages are cut
+    bool ack_disable = false;       // never ACK
+    bool auto_unlink = false;       // unlink when exhausted and idle
+    bool track_response = false;    // deadline for ACK/REPLY (transaction time-out)
 };
 
 struct MdSpec {
     const Mem* mem = nullptr;  // null = no bytes; outlives the MD (until its unlinked event)
     MdOptions options;
     u32 threshold = threshold_infinite;  // operations allowed; PUT with ACK and GET count two
-    u32 max_size = 0;          // 0 = not set; else exhausted when less room than this is left
+    u32 max_size = 0;  // 0 = not set; else exhausted when less room than this is left
     EventFn handler = nullptr;
     void* user = nullptr;
 };
 
 struct MatchSpec {
-    ProcessId from;       // ANY NID or pid = wildcard
+    ProcessId from;  // ANY NID or pid = wildcard
     u64 bits = 0;
-    u64 ignore = 0;       // bits set here do not count
+    u64 ignore = 0;  // bits set here do not count
 };
 enum class Unlink : u8 { retain, with_md };  // with_md: the ME goes when its MD does
 enum class Place : u8 { before, after };
@@ -84,7 +84,7 @@ struct PutArgs {
     u32 offset = 0;
     u64 hdr_data = 0;
     Ack ack = Ack::no;
-    Nid from;             // ANY = the core chooses
+    Nid from;  // ANY = the core chooses
 };
 struct GetArgs {
     ProcessId to;
@@ -101,21 +101,21 @@ class Node;
 // handle of a with_md ME that has its MD may go, the ME then belongs to the MD. Not to be
 // destroyed after the Node, unless given up.
 class Me {
-   public:
+ public:
     Me() = default;
     Me(Me&&) noexcept;
     Me& operator=(Me&&) noexcept;
     ~Me();
     explicit operator bool() const { return node_ != nullptr; }
 
-   private:
+ private:
     friend struct NodeImpl;
     friend class Node;
     NodeImpl* node_ = nullptr;
     u64 cookie_ = 0;
 };
 class Md {
-   public:
+ public:
     Md() = default;
     Md(Md&&) noexcept;
     Md& operator=(Md&&) noexcept;
@@ -124,7 +124,7 @@ class Md {
     // Gives the MD up to its own threshold: it lives until exhausted (auto_unlink).
     void release() { node_ = nullptr; }
 
-   private:
+ private:
     friend struct NodeImpl;
     friend class Node;
     NodeImpl* node_ = nullptr;
@@ -134,11 +134,11 @@ class Md {
 struct NodeOptions {
     u32 retry_count = 2;
     u32 transaction_timeout_s = 150;
-    bool discovery = true;       // advertised; pushes are answered
+    bool discovery = true;  // advertised; pushes are answered
 };
 
 class Node {
-   public:
+ public:
     // Makes the Node with its loopback NI; `lnds` outlive it. From a worker or before start.
     Node(Sched&, std::span<Lnd* const> lnds, const NodeOptions&);
     // close() must have completed.
@@ -185,7 +185,7 @@ class Node {
 
     NodeImpl& impl() { return *impl_; }  // for inspect.h and lnet/ctl
 
-   private:
+ private:
     std::unique_ptr<NodeImpl> impl_;
 };
 

@@ -50,9 +50,11 @@ Match take(MdImpl& md, const MatchRequest& request, CoreMsg& msg) {
 }  // namespace
 
 MatchTable::~MatchTable() {
-    while (ignoring_.pop_front() != nullptr) {}
+    while (ignoring_.pop_front() != nullptr) {
+    }
     for (u32 i = 0; i < exact_.buckets(); ++i)
-        while (exact_.bucket(i).pop_front() != nullptr) {}
+        while (exact_.bucket(i).pop_front() != nullptr) {
+        }
 }
 
 void MatchTable::insert(MeImpl& me, Place place) {

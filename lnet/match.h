@@ -31,8 +31,9 @@ struct Room {
 Room room_for(const MdImpl&, const MatchRequest&);
 
 class MatchTable final : public MdHome {
-   public:
-    MatchTable(CptId cpt_of_table, bool unique) : MdHome(cpt_of_table), unique_(unique), exact_(first_buckets) {}
+ public:
+    MatchTable(CptId cpt_of_table, bool unique)
+        : MdHome(cpt_of_table), unique_(unique), exact_(first_buckets) {}
     ~MatchTable();
 
     // Number of MEs, without the lock. Sequentially consistent: a message that sees none has
@@ -51,7 +52,7 @@ class MatchTable final : public MdHome {
     }
     static u64 hash_wildcard(u64 bits) { return mix_hash(bits); }
 
-   private:
+ private:
     static constexpr u32 first_buckets = 16;
     Match try_list(List<MeImpl, OnBucket>& list, const MatchRequest& request, CoreMsg& msg);
 

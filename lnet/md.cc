@@ -11,9 +11,13 @@ namespace {
 constexpr Status invalid{-EINVAL};
 constexpr Status closed{-ESHUTDOWN};
 
-u32 bytes_of(const MdSpec& spec) { return spec.mem != nullptr ? spec.mem->size() : 0; }
+u32 bytes_of(const MdSpec& spec) {
+    return spec.mem != nullptr ? spec.mem->size() : 0;
+}
 
-bool valid(const MdSpec& spec) { return spec.max_size <= bytes_of(spec); }
+bool valid(const MdSpec& spec) {
+    return spec.max_size <= bytes_of(spec);
+}
 
 // Fills a fresh slot. The cookie is stored last, under the home's lock.
 void fill(MdImpl& md, NodeImpl& node, const MdSpec& spec) {

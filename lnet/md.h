@@ -32,7 +32,8 @@ struct MdHome {
 // A home of free-floating MDs: also knows those that wait for an ACK or REPLY. The timer is armed
 // while there are any.
 struct FloatHome final : MdHome, Timer {
-    FloatHome(NodeImpl& node_of_home, CptId cpt_of_home) : MdHome(cpt_of_home), node(node_of_home) {}
+    FloatHome(NodeImpl& node_of_home, CptId cpt_of_home)
+        : MdHome(cpt_of_home), node(node_of_home) {}
     ~FloatHome() = default;
     void fire() override;
     NodeImpl& node;
@@ -71,8 +72,8 @@ struct SlotBase {
 
 struct MeImpl final : SlotBase, ListHook<OnFree>, ListHook<OnBucket> {
     // Guarded by the home's lock.
-    Nid nid;          // as given
-    Nid primary;      // primary NID of its peer when the ME was attached
+    Nid nid;      // as given
+    Nid primary;  // primary NID of its peer when the ME was attached
     u32 pid = pid_any;
     u64 bits = 0, ignore = 0;
     u64 hash = 0;
@@ -92,16 +93,16 @@ struct MdImpl final : SlotBase, ListHook<OnFree>, ListHook<OnTracked>, Task {
     void* user = nullptr;
     // Guarded by the home's lock.
     u32 threshold = 0;
-    u32 offset = 0;          // running offset
-    u32 busy = 0;            // messages under way on it
+    u32 offset = 0;  // running offset
+    u32 busy = 0;    // messages under way on it
     u32 responses_due = 0;
     FloatHome* floats = nullptr;  // its home when it is free-floating, else it is attached to an ME
-    bool aborted = false;    // unlinked while busy
-    bool cancelling = false; // its messages are being cancelled: the slot stays
-    bool told_last = false;  // the event with `unlinked` has been told
-    bool delivering = false; // a worker tells events, or is about to
+    bool aborted = false;         // unlinked while busy
+    bool cancelling = false;      // its messages are being cancelled: the slot stays
+    bool told_last = false;       // the event with `unlinked` has been told
+    bool delivering = false;      // a worker tells events, or is about to
     bool tracked = false;
-    Status why;              // of the unlink
+    Status why;  // of the unlink
     Instant response_deadline{};
     MeImpl* me = nullptr;
     List<CoreMsg, OnMd> messages;
@@ -120,16 +121,16 @@ struct MdImpl final : SlotBase, ListHook<OnFree>, ListHook<OnTracked>, Task {
 
 // Slots of T: at stable addresses until the Node goes, so that a stale handle can be looked at.
 // Chunk i holds first_chunk << i slots.
-template <class T>
-class SlotTable {
-   public:
-    static constexpr u32 first_chunk = 16;
-    static constexpr u32 chunks_max = 16;
+template <class T> class SlotTable {
+ public:
+    static constexpr u32 first_chunk = 8;
+    static constexpr u32 chunks_max = 17;
     static_assert(u64{first_chunk} * ((1u << chunks_max) - 1) <= 1u << Cookie::slot_bits);
 
     SlotTable(CptId cpt, u64 kind) : cpt_(cpt), kind_(kind) {}
     ~SlotTable() {
-        while (free_.pop_front() != nullptr) {}
+        while (free_.pop_front() != nullptr) {
+        }
     }
     SlotTable(const SlotTable&) = delete;
 
@@ -176,7 +177,7 @@ class SlotTable {
         return start_of(chunks_);
     }
 
-   private:
+ private:
     static u32 chunk_of(u32 slot) {
         return static_cast<u32>(std::bit_width(slot / first_chunk + 1)) - 1;
     }
@@ -201,7 +202,7 @@ class SlotTable {
     mutable std::mutex lock_;  // guards the rest
     std::array<std::unique_ptr<T[]>, chunks_max> owned_;
     u32 chunks_ = 0;
-    List<T, OnFree> free_;     // first in, first out, so that generations wear evenly
+    List<T, OnFree> free_;  // first in, first out, so that generations wear evenly
     u64 in_use_ = 0;
 };
 

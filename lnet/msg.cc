@@ -6,7 +6,9 @@
 namespace ulnet {
 namespace {
 
-constexpr u32 bit(MsgState state) { return 1u << static_cast<u32>(state); }
+constexpr u32 bit(MsgState state) {
+    return 1u << static_cast<u32>(state);
+}
 
 // Where a message may go from each state, in the order of MsgState.
 constexpr std::array<u32, msg_states> legal_moves = {
@@ -53,13 +55,15 @@ void CoreMsg::reset() {
     md = nullptr;
     cancelled.store(0, std::memory_order_relaxed);
     token = RxToken{};
+    sender_gone.store(false, std::memory_order_relaxed);
     sent_at = Instant{};
     peer_hash = 0;
     DCHECK(!waits_for_peer && !waits_for_ni && !has_peer_credit && !has_ni_credit);
 }
 
 MsgPool::~MsgPool() {
-    while (free_.pop_front() != nullptr) {}
+    while (free_.pop_front() != nullptr) {
+    }
     while (chunks_) chunks_ = std::move(chunks_->next);  // one by one: the chain may be long
 }
 

@@ -9,8 +9,17 @@ namespace ulnet {
 
 // How an operation on a message ended, for health (order of the protocol book, 0 ... 10).
 enum class Health : u8 {
-    ok, local_interrupt, local_dropped, local_aborted, local_no_route, local_error, local_timeout,
-    remote_error, remote_dropped, remote_timeout, network_timeout,
+    ok,
+    local_interrupt,
+    local_dropped,
+    local_aborted,
+    local_no_route,
+    local_error,
+    local_timeout,
+    remote_error,
+    remote_dropped,
+    remote_timeout,
+    network_timeout,
 };
 
 // What a driver uses to find its own receive state again; opaque to the core.
@@ -27,8 +36,8 @@ struct Msg : ListHook<Msg> {
     MemView payload;     // what is sent (hdr.payload_length bytes), or where received bytes go
     ProcessId next_hop;  // send: the peer NI the driver must reach
     Instant deadline = instant_never;
-    CptId cpt = 0;       // where the core wants finished() to be worth most (locality only)
-    u64 scratch[4] = {}; // the driver's
+    CptId cpt = 0;        // where the core wants finished() to be worth most (locality only)
+    u64 scratch[4] = {};  // the driver's
 };
 
 }  // namespace ulnet

@@ -9,13 +9,8 @@ namespace ulnet {
 
 Ni::Ni(NodeImpl& node_of_ni, const NiConfig& its_config, Lnd& its_driver,
        std::vector<CptId> its_cpts)
-    : node(node_of_ni),
-      config(its_config),
-      driver(its_driver),
-      caps(its_driver.caps()),
-      cpts(std::move(its_cpts)),
-      counters(node_of_ni.sched),
-      tunables(its_config.tunables),
+    : node(node_of_ni), config(its_config), driver(its_driver), caps(its_driver.caps()),
+      cpts(std::move(its_cpts)), counters(node_of_ni.sched), tunables(its_config.tunables),
       loopback_(its_config.net == net_lo) {
     const u32 count = static_cast<u32>(cpts.size());
     const u32 credits = queue_credits(config.credits, config.peer_credits, count);
@@ -23,7 +18,9 @@ Ni::Ni(NodeImpl& node_of_ni, const NiConfig& its_config, Lnd& its_driver,
         queues_.push_back(std::make_unique<NiQueue>(*this, i, cpts[i], credits));
 }
 
-Ni::~Ni() { CHECK(refs() == 0); }
+Ni::~Ni() {
+    CHECK(refs() == 0);
+}
 
 bool Ni::hold(u32 queue) {
     queues_[queue]->refs.fetch_add(1);
@@ -96,6 +93,9 @@ Msg* Ni::reply_for(Msg& driver_msg) {
 void Ni::peer_event(const Nid& peer, PeerEvent what) {
     const Pin pin(node.topology);
     node.peers.set_alive(peer, what == PeerEvent::up);
+    if (what != PeerEvent::down) return;
+    for (PortalId id = 0; id < portals_max; ++id)
+        if (Portal* const portal = node.portal(id)) portal->forget(*this, peer);
 }
 
 void Ni::ni_event(NiEvent what) {

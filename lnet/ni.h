@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "cpt/base/log.h"
 #include "lnet/credit.h"
 #include "lnet/hash_lists.h"
 #include "lnet/stats.h"
@@ -20,6 +21,7 @@ struct alignas(64) NiQueue final : Timer {
         : ni(ni_of_queue), index(index_in_ni), cpt(cpt_of_queue), pool(credits) {}
     ~NiQueue() = default;
     void fire() override;
+    static constexpr u32 answers_waiting_max = 1u << 16;  // as PeerNi's, for all peers together
     Ni& ni;
     const u32 index;
     const CptId cpt;
@@ -30,10 +32,11 @@ struct alignas(64) NiQueue final : Timer {
     bool armed = false;  // guarded by `lock`
 };
 
-// Life: made and opened on the control strand; published in the NetTopology; `closing`; unpublished;
-// its waiters ended; the driver closed; all references gone; no Pin left that knew it; destroyed.
+// Life: made and opened on the control strand; published in the NetTopology; `closing`;
+// unpublished; its waiters ended; the driver closed; all references gone; no Pin left that knew it;
+// destroyed.
 class Ni final : public LndUp {
-   public:
+ public:
     Ni(NodeImpl& node, const NiConfig& config, Lnd& driver, std::vector<CptId> cpts);
     ~Ni();
     Ni(const Ni&) = delete;
@@ -75,7 +78,7 @@ class Ni final : public LndUp {
     const std::vector<CptId> cpts;
     Counters<NiCount> counters;
     std::atomic<i32> health{1000};
-    std::atomic<u32> parked{0};   // messages of this NI that wait on lazy portals
+    std::atomic<u32> parked{0};  // messages of this NI that wait on lazy portals
 
     // Of the control strand.
     std::vector<i64> tunables;
@@ -93,9 +96,10 @@ class Ni final : public LndUp {
         Ni& ni;
     } closed_task{*this};
 
-   private:
+ private:
     struct Arrival;
     Status check(const Hdr& hdr, RdmaGet rdma, bool& drop) const;
+    void complain(const Hdr&, const Nid& from);
     // Notes who sent it. False: the table of peers is full.
     bool heard(Arrival&);
     void count_drop(const Hdr&, const Nid& from);
@@ -107,6 +111,7 @@ class Ni final : public LndUp {
     CoreMsg* receiver(const Arrival&, Event::Kind);
 
     const bool loopback_;
+    LogLimit complaints_;
     std::atomic<bool> up_{true};
     std::atomic<bool> closing_{false};
     std::unique_ptr<LndNi> owned_;

@@ -7,7 +7,9 @@
 namespace ulnet {
 namespace {
 
-Error refuse(int code, std::string text) { return {Status(code), std::move(text)}; }
+Error refuse(int code, std::string text) {
+    return {Status(code), std::move(text)};
+}
 
 std::string range_text(i64 low, i64 high) {
     return std::to_string(low) + " to " + std::to_string(high);
@@ -101,9 +103,9 @@ Error check_tunable(const TunableSpec& spec, std::string_view text, i64& value) 
     const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (fault != std::errc{} || end != text.data() + text.size() || number < spec.low ||
         number > spec.high)
-        return refuse(-EINVAL,
-                      given + " is not allowed, a number from " + range_text(spec.low, spec.high) +
-                          (spec.unit.empty() ? "" : " " + std::string(spec.unit)) + " is");
+        return refuse(-EINVAL, given + " is not allowed, a number from " +
+                                   range_text(spec.low, spec.high) +
+                                   (spec.unit.empty() ? "" : " " + std::string(spec.unit)) + " is");
     value = number;
     return {};
 }

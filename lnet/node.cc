@@ -29,15 +29,9 @@ NiConfig loopback_config(const Lnd& driver) {
 }  // namespace
 
 NodeImpl::NodeImpl(Sched& its_sched, std::span<Lnd* const> its_lnds, const NodeOptions& its_options)
-    : sched(its_sched),
-      lnds(its_lnds.begin(), its_lnds.end()),
-      options(its_options),
-      interface_cookie(its_sched.wall_ns()),
-      counters(its_sched),
-      peers(*this),
-      topology(its_sched, std::make_unique<NetTopology>()),
-      ping_target(*this),
-      control(its_sched) {
+    : sched(its_sched), lnds(its_lnds.begin(), its_lnds.end()), options(its_options),
+      interface_cookie(its_sched.wall_ns()), counters(its_sched), peers(*this),
+      topology(its_sched, std::make_unique<NetTopology>()), ping_target(*this), control(its_sched) {
     const CptId count = sched.cpts().size();
     CHECK(count > 0 && count <= 1u << Cookie::cpt_bits);
     for (CptId cpt = 0; cpt < count; ++cpt) {
@@ -51,7 +45,10 @@ NodeImpl::NodeImpl(Sched& its_sched, std::span<Lnd* const> its_lnds, const NodeO
         if (driver->net_type() != NetType::lo) continue;
         std::string why;
         Result<std::unique_ptr<Ni>> lo = open_ni(loopback_config(*driver), *driver, why);
-        if (!lo.ok()) continue;
+        if (!lo.ok()) {
+            log_line(LogLevel::error, "lnet: no loopback: " + why);
+            continue;
+        }
         auto next = std::make_unique<NetTopology>();
         next->nis.push_back(lo->get());
         nis.push_back(std::move(*lo));
@@ -61,7 +58,9 @@ NodeImpl::NodeImpl(Sched& its_sched, std::span<Lnd* const> its_lnds, const NodeO
     ping_target.start();
 }
 
-NodeImpl::~NodeImpl() { CHECK(completed.load()); }
+NodeImpl::~NodeImpl() {
+    CHECK(completed.load());
+}
 
 Portal& NodeImpl::make_portal(PortalId id) {
     if (Portal* found = portal(id)) return *found;
@@ -110,24 +109,26 @@ Error NodeImpl::add_ni(const NiConfig& config) {
     std::string why;
     Result<std::unique_ptr<Ni>> ni = open_ni(config, driver, why);
     if (!ni.ok())
-        return {ni.status(), "net: '" + to_text(config.nid) + "' cannot be opened: " +
-                                 (why.empty() ? ni.status().text() : why)};
+        return {ni.status(), "net: '" + to_text(config.nid) +
+                                 "' cannot be opened: " + (why.empty() ? ni.status().text() : why)};
     std::unique_ptr<NetTopology> next = topology_copy();
     next->nis.push_back(ni->get());
     nis.push_back(std::move(*ni));
     publish(std::move(next));
     ping_target.rebuild();
     advance_closing();
+    log_line(LogLevel::info, "lnet: interface " + to_text(config.nid) + " added");
     return {};
 }
 
 Error NodeImpl::del_ni(const Nid& nid, std::function<void()> done) {
     if (life != Life::open) return {Status(-ESHUTDOWN), "net: the node is closing"};
     if (nid.is_lo()) return {Status(-EINVAL), "net: '0@lo' is always there, it cannot be removed"};
-    const auto found = std::find_if(nis.begin(), nis.end(),
-                                    [&](const auto& ni) { return ni->nid() == nid; });
+    const auto found =
+        std::find_if(nis.begin(), nis.end(), [&](const auto& ni) { return ni->nid() == nid; });
     if (found == nis.end())
         return {Status(-ENOENT), "net: there is no interface '" + to_text(nid) + "'"};
+    log_line(LogLevel::info, "lnet: interface " + to_text(nid) + " is being removed");
     std::unique_ptr<NetTopology> next = topology_copy();
     std::erase(next->nis, found->get());
     publish(std::move(next));

@@ -1,4 +1,5 @@
-// The inside of a Node: what its parts share. Each group of functions is in the file named above it.
+// The inside of a Node: what its parts share. Each group of functions is in the file named above
+// it.
 #pragma once
 
 #include <array>

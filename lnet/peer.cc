@@ -9,7 +9,9 @@ namespace {
 
 constexpr i64 peer_credits_default = 8;  // of an entry that no NI of ours reaches yet
 
-u64 hash_of(const PeerNi& entry) { return mix_hash(entry.nid.hash()); }
+u64 hash_of(const PeerNi& entry) {
+    return mix_hash(entry.nid.hash());
+}
 
 }  // namespace
 
@@ -40,8 +42,7 @@ void PeerTable::unlink(Shard& shard, PeerNi& entry) {
 std::unique_ptr<PeerNi> PeerTable::make(const Nid& nid, const Ni* through) {
     const i64 credits = through != nullptr ? through->config.peer_credits : peer_credits_default;
     auto entry = std::make_unique<PeerNi>(*this, nid, credits);
-    if (through != nullptr)
-        entry->cpt = through->cpts[through->queue_of(nid.hash())];
+    if (through != nullptr) entry->cpt = through->cpts[through->queue_of(nid.hash())];
     return entry;
 }
 

@@ -25,6 +25,9 @@ struct PeerNi final : Timer, ListHook<OnPeerBucket>, ListHook<OnPeerUse> {
         : table(table_of_entry), nid(its_nid), primary(its_nid), pool(credits) {}
     ~PeerNi() = default;
     void fire() override;
+    // REPLYs and ACKs that may wait for a credit: a peer that asks and does not take the answers
+    // must not use up the messages of all.
+    static constexpr u32 answers_waiting_max = 4096;
 
     PeerTable& table;
     const Nid nid;
@@ -32,7 +35,7 @@ struct PeerNi final : Timer, ListHook<OnPeerBucket>, ListHook<OnPeerUse> {
     std::atomic<u32> refs{0};  // taken under the shard's lock, dropped anywhere
     // Guarded by the shard's lock.
     Nid primary;
-    bool learned = false;      // belongs to a Peer; not to be evicted
+    bool learned = false;  // belongs to a Peer; not to be evicted
     bool alive = true;
     Instant last_heard{};
     ByType received{}, dropped{};
@@ -55,17 +58,20 @@ struct Peer {
 };
 // Bits of Peer::state as `peer show` prints them.
 enum PeerState : u32 {
-    peer_multi_rail = 1u << 0, peer_no_discovery = 1u << 1, peer_router_enabled = 1u << 2,
-    peer_nids_uptodate = 1u << 8, peer_force_ping = 1u << 13,
+    peer_multi_rail = 1u << 0,
+    peer_no_discovery = 1u << 1,
+    peer_router_enabled = 1u << 2,
+    peer_nids_uptodate = 1u << 8,
+    peer_force_ping = 1u << 13,
 };
 
 class PeerTable {
-   public:
+ public:
     // Entries made because a header came in or a message goes out; idle ones are replaced when
     // there are more.
     static constexpr u32 shards = 16;
     static constexpr u32 entries_max = 1u << 16;
-    static constexpr u32 evict_scan_max = 32;   // busy entries looked at before giving up
+    static constexpr u32 evict_scan_max = 32;  // busy entries looked at before giving up
     // NIDs that all Peers together may have.
     static constexpr u32 learned_max = 1u << 14;
 
@@ -91,8 +97,7 @@ class PeerTable {
     void learn(const Nid& source, const PingInfo& info, bool truncated);
     const std::map<Nid, std::unique_ptr<Peer>>& peers() const { return peers_; }
     // Calls fn(PeerNi&) for all entries, each held meanwhile and no lock held.
-    template <class F>
-    void for_each(F fn);
+    template <class F> void for_each(F fn);
     // Idle entries of the net go, when its last NI has gone.
     void forget_net(Net net);
     // Ends waiting for credits: timers that will not fire any more give their hold back.
@@ -101,7 +106,7 @@ class PeerTable {
     u64 size() const;
     NodeImpl& node() { return node_; }
 
-   private:
+ private:
     struct Shard {
         mutable std::mutex lock;  // guards the rest
         HashLists<PeerNi, OnPeerBucket> buckets{8};
@@ -115,7 +120,7 @@ class PeerTable {
                          std::unique_lock<std::mutex>& guard);
     static void unlink(Shard& shard, PeerNi& entry);
     bool set_primary(const Nid& nid, const Nid& primary, bool learned);
-    void merge(std::vector<Nid> nids, const PingInfo& info);
+    void merge(const PingInfo& info);
     void forget_nid(const Nid& nid);
     // Takes the peer out of all maps; its NIDs, whose entries still name it.
     std::vector<Nid> take_out(Peer& peer);
@@ -134,8 +139,7 @@ class PeerTable {
     u64 ages_ = 0;
 };
 
-template <class F>
-void PeerTable::for_each(F fn) {
+template <class F> void PeerTable::for_each(F fn) {
     for (Shard& shard : shards_) {
         std::size_t room;
         {

@@ -1,23 +1,30 @@
 // What a push tells of a peer is merged here (lnet-wire 7.3, 7.4, as far as a node needs that does
 // not start discovery itself). Control strand.
 #include <algorithm>
+#include <set>
 
 #include "lnet/node_impl.h"
 
 namespace ulnet {
 namespace {
 
-bool contains(const std::vector<Nid>& nids, const Nid& nid) {
-    return std::find(nids.begin(), nids.end(), nid) != nids.end();
-}
+// The NIDs of a push, each once, in its order.
+struct Reported {
+    explicit Reported(const PingInfo& info) {
+        for (const PingInfo::Entry& entry : info.nis)
+            if (!entry.nid.any() && !entry.nid.is_lo() && known.insert(entry.nid).second)
+                in_order.push_back(entry.nid);
+    }
+    std::vector<Nid> in_order;
+    std::set<Nid> known;
+};
 
 }  // namespace
 
 bool PeerTable::set_primary(const Nid& nid, const Nid& primary_nid, bool learned) {
     std::unique_lock<std::mutex> guard;
-    const Pin pin(node_.topology);
     const Ni* through = nullptr;
-    for (const Ni* ni : pin->nis)
+    for (const Ni* ni : node_.topology.latest().nis)
         if (ni->nid().net() == nid.net()) through = ni;
     Shard& shard = shard_of(nid);
     PeerNi* const entry = find_or_make(shard, nid, through, guard);
@@ -52,29 +59,27 @@ void PeerTable::learn(const Nid& source, const PingInfo& info, bool truncated) {
             owner->second->state |= peer_force_ping;
         return;
     }
-    std::vector<Nid> nids;
-    for (const PingInfo::Entry& entry : info.nis)
-        if (!entry.nid.any() && !entry.nid.is_lo() && !contains(nids, entry.nid))
-            nids.push_back(entry.nid);
+    const Reported nids(info);
     // A peer tells of itself: one that does not name the interface it speaks from is not believed,
     // nor one that names an interface of ours.
-    if (info.primary().any() || !contains(nids, source)) return;
-    const Pin pin(node_.topology);
-    for (const Nid& nid : nids)
-        if (pin->find(nid) != nullptr) return;
+    if (info.primary().any() || !nids.known.contains(source)) return;
+    for (const Ni* ni : node_.topology.latest().nis)
+        if (nids.known.contains(ni->nid())) return;
     // Without discovery on both ends only the states of the interfaces could be used.
     if (!node_.options.discovery || (info.features & ping_discovery) == 0) return;
-    merge(std::move(nids), info);
+    merge(info);
 }
 
-void PeerTable::merge(std::vector<Nid> nids, const PingInfo& info) {
+void PeerTable::merge(const PingInfo& info) {
+    Reported reported(info);
+    std::vector<Nid>& nids = reported.in_order;
     // All peers that had one of these NIDs become this one. Those of their NIDs that were not
     // reported are peers of their own again, but only after the others have their new primary
     // NID: a message must not find a NID without its peer meanwhile.
     std::vector<Nid> lost;
     const auto take_from = [&](Peer& owner) {
         for (const Nid& nid : take_out(owner))
-            if (!contains(nids, nid)) lost.push_back(nid);
+            if (!reported.known.contains(nid)) lost.push_back(nid);
     };
     for (const Nid& nid : nids)
         if (const auto owner = by_nid_.find(nid); owner != by_nid_.end()) take_from(*owner->second);

@@ -11,11 +11,9 @@ namespace {
 // One ping under way. Held by its MD until the last event, by its timer until that was cancelled
 // or has fired, and by start(). Whoever is first answers: the REPLY, a failure, or the timer.
 class PingOp final : public Timer, public Task {
-   public:
+ public:
     PingOp(NodeImpl& node, Node::PingDone done)
-        : node_(node),
-          done_(std::move(done)),
-          bytes_(ping_bytes_max),
+        : node_(node), done_(std::move(done)), bytes_(ping_bytes_max),
           mem_(bytes_.data(), ping_bytes_max) {
         node_.pings.fetch_add(1);
     }
@@ -28,7 +26,9 @@ class PingOp final : public Timer, public Task {
         spec.options.track_response = true;
         spec.options.auto_unlink = true;
         spec.threshold = 2;
-        spec.handler = [](const Event& event) { static_cast<PingOp*>(event.user)->on_event(event); };
+        spec.handler = [](const Event& event) {
+            static_cast<PingOp*>(event.user)->on_event(event);
+        };
         spec.user = this;
         const Result<u64> md = node_.bind_md(spec);
         if (!md.ok()) {
@@ -60,7 +60,7 @@ class PingOp final : public Timer, public Task {
         release();
     }
 
-   private:
+ private:
     static constexpr CptId timer_cpt = 0;
 
     void on_event(const Event& event) {

@@ -10,8 +10,7 @@ struct PingTarget::Buffer {
     std::vector<std::byte> bytes;
     Mem mem;
     Buffer(PingTarget& its_target, std::vector<std::byte> its_bytes)
-        : target(its_target),
-          bytes(std::move(its_bytes)),
+        : target(its_target), bytes(std::move(its_bytes)),
           mem(bytes.data(), static_cast<u32>(bytes.size())) {
         target.buffers_.fetch_add(1);
     }
@@ -81,8 +80,8 @@ void PingTarget::post_push_buffer() {
     spec.options.auto_unlink = true;
     spec.threshold = 1;
     spec.handler = on_push;
-    post(std::make_unique<Buffer>(*this, std::vector<std::byte>(push_bytes_)), spec,
-         Place::after, nullptr);
+    post(std::make_unique<Buffer>(*this, std::vector<std::byte>(push_bytes_)), spec, Place::after,
+         nullptr);
 }
 
 void PingTarget::on_push(const Event& event) {
@@ -92,18 +91,16 @@ void PingTarget::on_push(const Event& event) {
     if (event.kind != Event::Kind::put) return;
     PingTarget& target = buffer->target;
     const auto bytes = std::span<const std::byte>(buffer->bytes).first(event.mlength);
-    Result<PingInfo> info =
-        event.status.ok() ? decode_ping(bytes) : Result<PingInfo>(event.status);
+    Result<PingInfo> info = event.status.ok() ? decode_ping(bytes) : Result<PingInfo>(event.status);
     if (!info.ok()) target.node_.counters.add(Count::errors);
-    target.node_.control.queue(
-        [&target, info = std::move(info), source = event.source, rlength = event.rlength,
-         truncated = event.mlength < event.rlength] {
-            if (truncated)
-                target.push_bytes_ =
-                    std::max(target.push_bytes_, std::min(rlength, push_bytes_max));
-            if (info.ok()) target.node_.peers.learn(source, *info, truncated);
-            target.post_push_buffer();
-        });
+    target.node_.control.queue([&target, info = std::move(info), source = event.source,
+                                rlength = event.rlength,
+                                truncated = event.mlength < event.rlength] {
+        if (truncated)
+            target.push_bytes_ = std::max(target.push_bytes_, std::min(rlength, push_bytes_max));
+        if (info.ok()) target.node_.peers.learn(source, *info, truncated);
+        target.post_push_buffer();
+    });
 }
 
 }  // namespace ulnet

@@ -21,7 +21,7 @@ struct PortalTables {
 };
 
 class Portal final : public Strand {
-   public:
+ public:
     // Messages that wait on a lazy portal. Each holds up its connection, which bounds them long
     // before this does.
     static constexpr u32 delayed_max = 1u << 16;
@@ -39,10 +39,12 @@ class Portal final : public Strand {
     bool has_delayed() const { return delayed_count_.load() > 0; }
     // The message waits for an MD; its driver has parked it. False: too many wait.
     bool delay(CoreMsg& msg);
+    // The connections to this peer NI have ended: what it sent and still waits is dropped.
+    void forget(const Ni& ni, const Nid& sender);
     // An MD was attached, or something else changed: those that wait are looked at anew, in order.
     void look_again();
 
-   private:
+ private:
     bool step(Budget&) override;
     NodeImpl& node_;
     std::atomic<PortalTables*> tables_{nullptr};
@@ -52,7 +54,7 @@ class Portal final : public Strand {
     std::mutex lock_;              // guards the rest; only step() takes messages out
     std::unique_ptr<PortalTables> owned_;
     List<CoreMsg, OnQueue> delayed_;
-    CoreMsg* next_ = nullptr;      // the first one not looked at since seen_
+    CoreMsg* next_ = nullptr;  // the first one not looked at since seen_
     u64 seen_ = 0;
 };
 

@@ -1,5 +1,6 @@
 // What comes in: the checks of every header, PUT, GET, REPLY and ACK, and the end of a reception.
 // Upcalls of drivers, on any worker, several at a time.
+#include <algorithm>
 #include <cerrno>
 
 #include "lnet/node_impl.h"
@@ -55,19 +56,38 @@ Status Ni::arrived(const Hdr& hdr, const ProcessId& from, RxToken token, RdmaGet
     const Status status = check(hdr, rdma, unwanted);
     if (!status.ok()) {
         node.counters.add(Count::errors);
+        complain(hdr, from.nid);
     } else if (unwanted || !heard(arrival)) {
         drop(arrival);
     } else {
         counters.add(ni_count(Happened::received, hdr.type));
         switch (hdr.type) {
-        case MsgType::put: take_put(arrival); break;
-        case MsgType::get: take_get(arrival); break;
-        case MsgType::reply: take_reply(arrival); break;
-        default: take_ack(arrival); break;
+        case MsgType::put:
+            take_put(arrival);
+            break;
+        case MsgType::get:
+            take_get(arrival);
+            break;
+        case MsgType::reply:
+            take_reply(arrival);
+            break;
+        default:
+            take_ack(arrival);
+            break;
         }
     }
     release(queue);
     return status;
+}
+
+// A connection closes for this: at most a few lines while a peer keeps doing it.
+void Ni::complain(const Hdr& hdr, const Nid& from) {
+    if (!log_enabled(LogLevel::warn)) return;
+    complaints_.log(node.sched.now(), LogLevel::warn,
+                    "lnet: " + to_text(from) + " broke the protocol: type " +
+                        std::to_string(static_cast<u32>(hdr.type)) + ", payload " +
+                        std::to_string(hdr.payload_length) + ", from " + to_text(hdr.src_nid) +
+                        " to " + to_text(hdr.dest_nid) + " on " + to_text(config.nid));
 }
 
 bool Ni::heard(Arrival& arrival) {
@@ -112,6 +132,11 @@ CoreMsg* Ni::receiver(const Arrival& arrival, Event::Kind kind) {
     return msg;
 }
 
+// LNet's own portal gets one kind of PUT: nothing else will ever have an MD there.
+static bool worth_waiting(const Hdr& put) {
+    return put.portal != portal_lnet || put.match_bits == match_bits_lnet;
+}
+
 void Ni::take_put(const Arrival& arrival) {
     const Hdr& hdr = arrival.hdr;
     Portal* const portal = hdr.portal < portals_max ? node.portal(hdr.portal) : nullptr;
@@ -122,14 +147,15 @@ void Ni::take_put(const Arrival& arrival) {
     msg->event.hdr_data = hdr.hdr_data;
     msg->event.rlength = hdr.payload_length;
     msg->event.offset = hdr.offset;
-    const bool queue_behind = portal->lazy() && portal->has_delayed();
+    const bool may_wait = portal->lazy() && worth_waiting(hdr);
+    const bool queue_behind = may_wait && portal->has_delayed();
     const Match found = queue_behind ? Match::none : portal->match(*msg);
     if (found == Match::taken) {
         msg->set_state(MsgState::receiving);
         arrival.lnd.receive(arrival.token, msg, msg->payload.len);
         return;
     }
-    if (found == Match::none && portal->lazy() && arrival.lnd.park(arrival.token).ok()) {
+    if (found == Match::none && may_wait && arrival.lnd.park(arrival.token).ok()) {
         msg->set_state(MsgState::wait_buffer);
         parked.fetch_add(1);
         if (portal->delay(*msg)) return;
@@ -257,8 +283,7 @@ void NodeImpl::finish_receive(CoreMsg& msg, Status status) {
     if (msg.by_rdma) msg.event.rlength = msg.event.mlength = msg.payload.len;
     if (status.ok()) {
         counters.add(Count::recv_count);
-        if (msg.event.kind != Event::Kind::ack)
-            counters.add(Count::recv_length, msg.event.mlength);
+        if (msg.event.kind != Event::Kind::ack) counters.add(Count::recv_length, msg.event.mlength);
     } else {
         counters.add(Count::errors);
     }

@@ -10,8 +10,7 @@ namespace {
 // Takes out of a line the messages whose deadline has passed and ends them; the timer of the line
 // stays armed while others wait. True: it does not, the line's hold can go. `Line` has lock, pool,
 // armed and cpt; `waits` is the message's flag for it.
-template <class Line>
-bool expire(NodeImpl& node, Line& line, bool CoreMsg::*waits) {
+template <class Line> bool expire(NodeImpl& node, Line& line, bool CoreMsg::*waits) {
     static constexpr u32 ends_a_turn = 64;
     const Instant now = node.sched.now();
     Instant next = now;
@@ -36,6 +35,10 @@ bool expire(NodeImpl& node, Line& line, bool CoreMsg::*waits) {
     return false;
 }
 
+bool is_answer(const CoreMsg& msg) {
+    return msg.hdr.type == MsgType::reply || msg.hdr.type == MsgType::ack;
+}
+
 // What came of asking for a credit.
 struct Asked {
     bool has = false;   // else the message waits, and belongs to the line
@@ -50,6 +53,8 @@ Asked ask_credit(Line& line, CoreMsg& msg, MsgState state, bool CoreMsg::*waits,
                  bool CoreMsg::*has) {
     const std::lock_guard guard(line.lock);
     if (const int code = msg.cancelled.load()) return {.cancelled = code};
+    if (is_answer(msg) && line.pool.waiters().size() >= Line::answers_waiting_max)
+        return {.cancelled = -ENOBUFS};
     msg.set_state(state);
     if (line.pool.take(msg)) {
         msg.*has = true;
@@ -63,8 +68,7 @@ Asked ask_credit(Line& line, CoreMsg& msg, MsgState state, bool CoreMsg::*waits,
 }
 
 // Gives a credit back; the next message has it then and is to be posted.
-template <class Line>
-CoreMsg* give_credit(Line& line, bool CoreMsg::*waits, bool CoreMsg::*has) {
+template <class Line> CoreMsg* give_credit(Line& line, bool CoreMsg::*waits, bool CoreMsg::*has) {
     CoreMsg* const next = line.pool.release();
     if (next != nullptr) {
         next->*waits = false;
@@ -85,7 +89,9 @@ Health health_of(Status status) {
     return status.code() == -ETIMEDOUT ? Health::network_timeout : Health::ok;
 }
 
-bool addressable(const Nid& nid) { return !nid.any() && nid.valid(); }
+bool addressable(const Nid& nid) {
+    return !nid.any() && nid.valid();
+}
 
 u32 length_of(const Hdr& hdr) {
     return hdr.type == MsgType::get ? hdr.sink_length : hdr.payload_length;
@@ -232,8 +238,8 @@ void NodeImpl::submit(CoreMsg& msg) {
     }
     PeerNi& peer = *msg.peer;
     const Instant deadline = msg.deadline;
-    const Asked asked = ask_credit(peer, msg, MsgState::wait_peer_credit,
-                                   &CoreMsg::waits_for_peer, &CoreMsg::has_peer_credit);
+    const Asked asked = ask_credit(peer, msg, MsgState::wait_peer_credit, &CoreMsg::waits_for_peer,
+                                   &CoreMsg::has_peer_credit);
     if (asked.has)
         after_peer_credit(msg);
     else if (asked.cancelled != 0)

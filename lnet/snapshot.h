@@ -1,5 +1,6 @@
 // A value that many workers read without a lock while one strand replaces it as a whole. Also the
-// core's guard: whoever works on a Node holds a Pin, and memory goes only when no older Pin is left.
+// core's guard: whoever works on a Node holds a Pin, and memory goes only when no older Pin is
+// left.
 #pragma once
 
 #include <array>
@@ -17,15 +18,14 @@ namespace ulnet {
 // for the other to empty: every reader that could hold the old value has then left. All operations
 // on the counts are sequentially consistent, because a reader's count and its read of the pointer
 // must not change places against the writer's store and its read of the counts.
-template <class T>
-class Published {
+template <class T> class Published {
     struct alignas(64) Slot {
         std::array<std::atomic<u32>, 2> readers{};
     };
 
-   public:
+ public:
     class Pin {
-       public:
+     public:
         explicit Pin(const Published& published) {
             const u32 phase = published.phase_.load();
             count_ = &published.slots_[published.sched_.this_slot()].readers[phase];
@@ -38,7 +38,7 @@ class Published {
         const T* operator->() const { return value_; }
         const T& operator*() const { return *value_; }
 
-       private:
+     private:
         std::atomic<u32>* count_;
         const T* value_;
     };
@@ -77,7 +77,7 @@ class Published {
     u64 published() const { return published_; }
     u64 settled() const { return settled_; }
 
-   private:
+ private:
     enum class Step : u8 { idle, other_phase, old_phase };
     bool empty(u32 phase) const {
         for (u32 slot = 0; slot < sched_.slots(); ++slot)

@@ -9,10 +9,30 @@
 namespace ulnet {
 
 enum class Count : u8 {
-    errors, send_count, resend_count, response_timeout, local_interrupt, local_dropped,
-    local_aborted, local_no_route, local_timeout, local_error, remote_dropped, remote_error,
-    remote_timeout, network_timeout, failed_resends, successful_resends, recv_count, route_count,
-    drop_count, send_length, recv_length, route_length, drop_length, count_,
+    errors,
+    send_count,
+    resend_count,
+    response_timeout,
+    local_interrupt,
+    local_dropped,
+    local_aborted,
+    local_no_route,
+    local_timeout,
+    local_error,
+    remote_dropped,
+    remote_error,
+    remote_timeout,
+    network_timeout,
+    failed_resends,
+    successful_resends,
+    recv_count,
+    route_count,
+    drop_count,
+    send_length,
+    recv_length,
+    route_length,
+    drop_length,
+    count_,
 };
 
 // Messages of an NI by what happened and type: happened * types + type.

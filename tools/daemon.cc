@@ -12,14 +12,21 @@ namespace {
 
 constexpr std::chrono::seconds stop_wait{30};
 
-// Runs `begin(done)` and waits for `done` to have run on its worker. False: not in time.
-template <class Begin> bool wait_done(Begin begin) {
-    std::promise<void> ended;
-    FnTask done([&] { ended.set_value(); });
-    std::future<void> end = ended.get_future();
-    begin(done);
-    return end.wait_for(stop_wait) == std::future_status::ready;
-}
+// A `done` to wait for.
+class Closing final : public Task {
+ public:
+    Closing() : end_(ended_->get_future()) {}
+    void run() override {
+        const auto own = ended_;  // the waiter may be gone before set_value() has returned
+        own->set_value();
+    }
+    // False: not in time.
+    bool wait() { return end_.wait_for(stop_wait) == std::future_status::ready; }
+
+ private:
+    const std::shared_ptr<std::promise<void>> ended_ = std::make_shared<std::promise<void>>();
+    const std::future<void> end_;
+};
 
 }  // namespace
 
@@ -59,12 +66,13 @@ Error Daemon::start() {
 }
 
 Error Daemon::open_nis() {
-    std::promise<Error> opened;
-    node_->control([&] {
+    const auto opened = std::make_shared<std::promise<Error>>();
+    std::future<Error> answer = opened->get_future();
+    node_->control([this, opened] {
         ctl::add_all_or_none(*node_, plan_.nis,
-                             [&](Error error) { opened.set_value(std::move(error)); });
+                             [opened](Error error) { opened->set_value(std::move(error)); });
     });
-    return opened.get_future().get();
+    return answer.get();
 }
 
 Error Daemon::open_server() {
@@ -82,9 +90,22 @@ Error Daemon::open_server() {
 
 bool Daemon::stop() {
     bool in_time = true;
-    if (server_) in_time = wait_done([&](Task& done) { server_->close(done); });
-    if (in_time && selftest_) in_time = wait_done([&](Task& done) { selftest_->close(done); });
-    if (in_time && node_) in_time = wait_done([&](Task& done) { node_->close(done); });
+    if (server_) {
+        Closing open;
+        server_->close(open);
+        in_time = open.wait();
+    }
+    // Together: the self test waits for messages that only the closing of their NI may end.
+    if (in_time && node_) {
+        const auto selftest_open = std::make_unique<Closing>();
+        const auto node_open = std::make_unique<Closing>();
+        if (selftest_)
+            selftest_->close(*selftest_open);
+        else
+            selftest_open->run();
+        node_->close(*node_open);
+        in_time = selftest_open->wait() && node_open->wait();
+    }
     if (!in_time) return false;
     if (sched_) run_on(*sched_, 0, [] {});  // the last `done` has returned
     server_.reset();

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <mutex>
@@ -59,8 +60,10 @@ class EpollPoller final : public Poller {
 
     Status add(int fd, StreamSink& sink, u32& index) {
         epoll_event event{};
+        bool first = false;
         {
             const std::lock_guard guard(lock_);
+            first = !std::exchange(started_, true);
             if (free_.empty()) {
                 slots_.emplace_back();
                 free_.push_back(static_cast<u32>(slots_.size() - 1));
@@ -71,6 +74,8 @@ class EpollPoller final : public Poller {
             slot.sink = &sink;
             event.data.u64 = (u64{slot.generation} << 32) | index;
         }
+        // Workers ask only where there is something to hear of.
+        if (first) sched_.add_poller(cpt_, *this);
         event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
         if (::epoll_ctl(fd_, EPOLL_CTL_ADD, fd, &event) == 0) return ok_status;
         const Status status = last_error();
@@ -92,6 +97,10 @@ class EpollPoller final : public Poller {
         sched_.post(cpt_, done);
     }
 
+    bool started() const {
+        const std::lock_guard guard(lock_);
+        return started_;
+    }
     unsigned poll(Budget& budget) override {
         epoll_event events[events_max];
         StreamSink* sinks[events_max];
@@ -159,7 +168,8 @@ class EpollPoller final : public Poller {
     Sched& sched_;
     const CptId cpt_;
     const int fd_;
-    std::mutex lock_;  // guards: slots_, free_
+    mutable std::mutex lock_;  // guards: all below
+    bool started_ = false;
     std::vector<Slot> slots_;
     std::vector<u32> free_;
 };
@@ -242,6 +252,9 @@ class EpollStream final : public Stream {
             set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL, static_cast<int>(options.keepalive_interval_s));
             set_int(fd, IPPROTO_TCP, TCP_KEEPCNT, static_cast<int>(options.keepalive_count));
         }
+        if (options.unacked_timeout_s > 0)
+            set_int(fd, IPPROTO_TCP, TCP_USER_TIMEOUT,
+                    static_cast<int>(options.unacked_timeout_s * 1000));
         if (options.tx_buffer > 0)
             set_int(fd, SOL_SOCKET, SO_SNDBUF, static_cast<int>(options.tx_buffer));
         if (options.rx_buffer > 0)
@@ -279,9 +292,7 @@ class EpollListener final : public StreamListener {
 
 class EpollOs final : public StreamOs {
  public:
-    EpollOs(Sched& sched, Pollers pollers) : sched_(sched), pollers_(std::move(pollers)) {
-        for (CptId cpt = 0; cpt < pollers_.size(); ++cpt) sched_.add_poller(cpt, *pollers_[cpt]);
-    }
+    EpollOs(Sched& sched, Pollers pollers) : sched_(sched), pollers_(std::move(pollers)) {}
     Result<std::unique_ptr<StreamListener>> listen(const Endpoint& at, u32 backlog) override {
         const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         if (fd < 0) return last_error();
@@ -303,14 +314,20 @@ class EpollOs final : public StreamOs {
         }
         return Status(-EADDRINUSE);
     }
+    bool started() const override {
+        return std::any_of(pollers_.begin(), pollers_.end(),
+                           [](const auto& poller) { return poller->started(); });
+    }
     void stop(Task& done) override {
         // One more than the pollers, so that nothing is freed before this function is through.
         done_ = &done;
         left_.store(static_cast<u32>(pollers_.size()) + 1, std::memory_order_relaxed);
-        removed_.reserve(pollers_.size());
         for (CptId cpt = 0; cpt < pollers_.size(); ++cpt) {
             removed_.push_back(std::make_unique<Removed>(*this, cpt));
-            sched_.remove_poller(cpt, *pollers_[cpt], *removed_.back());
+            if (pollers_[cpt]->started())
+                sched_.remove_poller(cpt, *pollers_[cpt], *removed_[cpt]);
+            else
+                drop(cpt);
         }
         drop(0);
     }

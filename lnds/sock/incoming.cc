@@ -119,10 +119,7 @@ void Incoming::offer(SockNi& ni, std::unique_ptr<Stream> from) {
         from = peer->admit(hello_, type, std::move(from), std::span(bytes).first(size));
         ni.release_peer(std::move(peer));
     }
-    if (from == nullptr) {
-        ni.count(Count::accepted);
-        return;
-    }
+    if (from == nullptr) return;
     reply.type = static_cast<u32>(ConnType::none);
     ni.count(Count::refusals_sent);
     refuse(std::move(from), std::span(bytes).first(encode_hello(reply, bytes)));

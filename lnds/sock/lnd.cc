@@ -120,18 +120,16 @@ Result<StreamOs*> SockLnd::acquire_os(Sched& sched) {
 bool SockLnd::release_os(StreamOs& os, Task& done) {
     {
         const std::lock_guard guard(lock_);
-        const auto it = std::find_if(oses_.begin(), oses_.end(), [&](const SharedOs& shared) {
-            return shared.os.get() == &os;
-        });
-        CHECK(it != oses_.end());
-        if (--it->users > 0) return true;
-        it->stopping = true;
+        SharedOs& shared = find_os(os);
+        if (--shared.users > 0) return true;
+        shared.stopping = true;
     }
     os.stop(done);
     return false;
 }
 
-// After a failed open(): there is no NI to wait for the end of the event sources.
+// After a failed open(): there is no NI to wait for the end of event sources, if they have begun at
+// all. They have when the last NI that used them closed in the meantime.
 void SockLnd::abandon_os(StreamOs& os) {
     struct Gone final : Task {
         Gone(SockLnd& owner, StreamOs& which) : lnd(owner), gone(which) {}
@@ -142,18 +140,31 @@ void SockLnd::abandon_os(StreamOs& os) {
         SockLnd& lnd;
         StreamOs& gone;
     };
-    auto* const task = new Gone(*this, os);
-    if (release_os(os, *task)) delete task;
+    {
+        const std::lock_guard guard(lock_);
+        SharedOs& shared = find_os(os);
+        if (--shared.users > 0) return;
+        shared.stopping = true;
+    }
+    if (os.started())
+        os.stop(*new Gone(*this, os));
+    else
+        destroy_os(os);
+}
+
+SockLnd::SharedOs& SockLnd::find_os(const StreamOs& os) {
+    const auto it = std::find_if(oses_.begin(), oses_.end(),
+                                 [&](const SharedOs& shared) { return shared.os.get() == &os; });
+    CHECK(it != oses_.end());
+    return *it;
 }
 
 void SockLnd::destroy_os(StreamOs& os) {
     std::unique_ptr<StreamOs> gone;
     const std::lock_guard guard(lock_);
-    const auto it = std::find_if(oses_.begin(), oses_.end(),
-                                 [&](const SharedOs& shared) { return shared.os.get() == &os; });
-    CHECK(it != oses_.end());
-    gone = std::move(it->os);
-    oses_.erase(it);
+    SharedOs& shared = find_os(os);
+    gone = std::move(shared.os);
+    oses_.erase(oses_.begin() + (&shared - oses_.data()));
     // Under the lock: the destructor must not end while this is being notified.
     os_gone_.notify_all();
 }

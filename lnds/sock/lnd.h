@@ -51,6 +51,7 @@ class SockLnd final : public Lnd {
     };
     Result<StreamOs*> acquire_os(Sched&);
     void abandon_os(StreamOs&);
+    SharedOs& find_os(const StreamOs&);  // with the lock held
     Result<Listener*> acquire_listener(const NiConfig&, StreamOs&, Sched&, std::string& why);
 
     const StreamOsMaker make_os_;

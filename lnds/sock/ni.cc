@@ -59,6 +59,7 @@ void SockNi::start(Listener* listener) {
         listener_ = listener;
     }
     if (listener != nullptr) listener->start();
+    ref();
     arm_tick();
 }
 
@@ -179,6 +180,7 @@ StreamOptions SockNi::stream_options() const {
             .keepalive_count = tunables_.get_u32(Tunable::keepalive_count),
             .tx_buffer = tunables_.get_u32(Tunable::tx_buffer_size),
             .rx_buffer = tunables_.get_u32(Tunable::rx_buffer_size),
+            .unacked_timeout_s = tunables_.get_u32(Tunable::sock_timeout),
             .tos = static_cast<i32>(tunable(Tunable::tos)),
             .eager_ack = tunable(Tunable::eager_ack) != 0};
 }
@@ -241,20 +243,22 @@ Duration SockNi::tick_period() const {
                                 std::chrono::seconds(1));
 }
 
-// The armed timer holds a reference.
+// The armed timer holds a reference, which goes on to the step that it wakes and from there to the
+// timer again.
 void SockNi::arm_tick() {
-    ref();
     sched_.arm(tick_strand_.cpt(), tick_timer_, sched_.now() + tick_period());
     if (closing_.load() && sched_.cancel(tick_timer_)) unref();
 }
 
 void SockNi::TickTimer::fire() {
     ni.tick_strand_.wake();
-    ni.unref();
 }
 
 bool SockNi::tick_step(Budget&) {
-    if (closing_.load()) return false;
+    if (closing_.load()) {
+        unref();
+        return false;
+    }
     const Instant now = sched_.now();
     Ref<Listener> listener;
     {

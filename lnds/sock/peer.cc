@@ -94,11 +94,11 @@ void Peer::send(Msg& msg) {
             conn->push(msg, bytes);
             chosen = Ref<Conn>::of(*conn);
             if (route_ && may_dial(now)) open = next_type();
-        } else if (dialing_ || may_dial(now)) {
+        } else if (dialing_ || refused_ || may_dial(now)) {
             msg.scratch[0] = static_cast<u64>(now.time_since_epoch().count());
             pending_.push_back(msg);
             route_ = true;
-            if (!dialing_) open = next_type();
+            if (may_dial(now)) open = next_type();
         } else {
             error = -EHOSTUNREACH;
         }
@@ -187,6 +187,7 @@ void Peer::connected(const Hello& reply, ConnType type, std::unique_ptr<Stream> 
             interval_ = {};
             next_attempt_ = {};
             refusals_ = 0;
+            refused_ = false;
             next = next_type();
             dialing_ = next != ConnType::none;
         }
@@ -232,6 +233,7 @@ std::unique_ptr<Stream> Peer::admit(const Hello& hello, ConnType type,
     }
     fail_conns(doomed, -ESTALE);
     if (!admitted) return conn->undo();
+    ni_.count(Count::accepted);
     conn->start();
     conn->unref();
     if (first) ni_.up().peer_event(id_.nid, PeerEvent::up);
@@ -250,6 +252,7 @@ void Peer::dial_refused() {
         dialing_ = false;
         error = std::exchange(cancel_, 0);
         ++refusals_;
+        refused_ = true;
         next_attempt_ = ni_.sched().now() + ni_.tunables().milliseconds(Tunable::min_reconnect_ms);
         const u32 in = count(ConnType::bulk_in);
         const u32 out = count(ConnType::bulk_out);
@@ -269,6 +272,7 @@ void Peer::dial_failed(int error) {
         outgoing = Ref<Outgoing>(std::exchange(outgoing_, nullptr));
         dialing_ = false;
         cancel_ = 0;
+        refused_ = false;
         const Duration first = ni_.tunables().milliseconds(Tunable::min_reconnect_ms);
         const Duration last = ni_.tunables().milliseconds(Tunable::max_reconnect_ms);
         interval_ = std::min(std::max(interval_ * 2, first), std::max(first, last));

@@ -87,9 +87,10 @@ class Peer final : public RefCounted {
     bool dialing_ = false;          // an attempt is under way, or about to be
     bool route_ = false;            // we wanted this peer: missing connections are ours to open
     bool closed_ = false;
-    int cancel_ = 0;       // the attempt that is about to begin must end with this
-    u32 bulk_agreed_ = 0;  // what the peer lets us have of each bulk type; 0 = not known
-    u32 refusals_ = 0;     // in a row
+    int cancel_ = 0;        // the attempt that is about to begin must end with this
+    u32 bulk_agreed_ = 0;   // what the peer lets us have of each bulk type; 0 = not known
+    u32 refusals_ = 0;      // in a row
+    bool refused_ = false;  // the last attempt was refused: the peer's own may be coming
     u64 incarnation_ = 0;
     Instant next_attempt_{};
     Duration interval_{};

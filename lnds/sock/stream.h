@@ -25,7 +25,8 @@ struct StreamOptions {
     bool nodelay = true;
     u32 keepalive_idle_s = 0, keepalive_interval_s = 0, keepalive_count = 0;  // idle 0 = off
     u32 tx_buffer = 0, rx_buffer = 0;  // bytes, 0 = the system's choice
-    i32 tos = -1;                      // -1 = leave it
+    u32 unacked_timeout_s = 0;  // how long sent bytes may stay unacknowledged; 0 = the system's
+    i32 tos = -1;               // -1 = leave it
     bool eager_ack = false;
 };
 
@@ -94,6 +95,8 @@ class StreamOs {
     // Begins to connect from the local address; writable tells the end.
     virtual Result<std::unique_ptr<Stream>> connect(u32 local_address, LocalPort,
                                                     const Endpoint& to) = 0;
+    // False: nothing was ever watched, so that it may be destroyed without stop().
+    virtual bool started() const { return true; }
     // Everything watched must be unwatched; `done` is posted when the event sources are gone and
     // the StreamOs may be destroyed.
     virtual void stop(Task& done) = 0;

@@ -189,10 +189,10 @@ Error flatten_group(const Verb& verb, std::string_view group, const Value& map, 
         return field.group == group ? field.key : std::string_view{};
     };
     for (const auto& [key, value] : map.members()) {
-        const auto field =
-            std::find_if(verb.fields.begin(), verb.fields.end(), [&](const Field& f) {
-                return f.group == group && !f.key.empty() && f.key == key;
-            });
+        const auto names_it = [&name = key, group](const Field& f) {
+            return f.group == group && !f.key.empty() && f.key == name;
+        };
+        const auto field = std::find_if(verb.fields.begin(), verb.fields.end(), names_it);
         if (field != verb.fields.end()) {
             if (field->type == FieldType::ignored || value.is_null()) continue;
             if (out.has(field->name))

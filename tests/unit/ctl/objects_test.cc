@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 
 #include "fake_lnd.h"
@@ -49,11 +50,10 @@ class ObjectsTest : public ::testing::Test {
         });
     }
     ~ObjectsTest() override {
-        std::promise<void> closed;
-        FnTask done([&] { closed.set_value(); });
+        std::atomic<bool> closed = false;
+        FnTask done([&] { closed = true; });
         node_->close(done);
-        closed.get_future().wait();
-        run_on(sched_, 0, [] {});
+        EXPECT_TRUE(test::eventually([&] { return closed.load(); }));
         node_.reset();
         sched_.stop();
     }

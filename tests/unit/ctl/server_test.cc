@@ -88,7 +88,6 @@ class ServerTest : public ::testing::Test {
         FnTask done([&] { closed = true; });
         server_->close(done);
         ASSERT_TRUE(eventually([&] { return closed.load(); }));
-        run_on(sched_, 0, [] {});  // `done` has returned
         server_.reset();
     }
     std::string path() const { return folder_ / "node.sock"; }

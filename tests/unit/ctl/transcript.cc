@@ -10,7 +10,7 @@
 namespace ulnet::test {
 
 std::string transcript_file(std::string_view file) {
-    std::ifstream in(std::string(ULNET_TRANSCRIPTS) + "/" + std::string(file));
+    std::ifstream in(std::string(ULNET_GOLDEN_DIR) + "/transcripts/" + std::string(file));
     EXPECT_TRUE(in.good()) << file;
     std::stringstream all;
     all << in.rdbuf();

@@ -7,7 +7,7 @@ namespace ulnet::test {
 namespace {
 
 class CloseTest : public NodeTest {
-   protected:
+ protected:
     void del(u32 last) {
         std::atomic<bool> done{false};
         Error error;
@@ -88,8 +88,8 @@ TEST_F(CloseTest, OperationsInEveryState) {
         EXPECT_EQ(node_->put(one, {.to = process(2), .portal = 1}), Status(-ESHUTDOWN));
     });
     EXPECT_EQ(pinged.load(), 1);
-    for (Target* each : {&with_driver, &for_peer, &for_ni, &response, &receiving, &replying, &idle,
-                         &bound}) {
+    for (Target* each :
+         {&with_driver, &for_peer, &for_ni, &response, &receiving, &replying, &idle, &bound}) {
         EXPECT_EQ(each->recorder.unlinked(), 1u);
         EXPECT_FALSE(each->recorder.late());
         for (const Event& event : each->recorder.events()) {

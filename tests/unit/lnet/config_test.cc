@@ -12,7 +12,7 @@ namespace {
 using testing::HasSubstr;
 
 class ConfigTest : public NodeTest {
-   protected:
+ protected:
     void refused(const NiConfig& ni, int code, const std::vector<std::string>& words) {
         Error error;
         control([&] { error = node_->add_ni(ni); });
@@ -126,7 +126,8 @@ TEST_F(ConfigTest, ControlWorkRunsInOrderFromAnyThread) {
 
 // Readers on all workers against a writer: no reader ever sees a value that was freed.
 TEST(Published, OldValuesGoWhenNobodyReads) {
-    ThreadSched sched(CptTable::single(4), {.workers_per_cpt = 4, .pin = false, .spin = {}, .seed = 1});
+    ThreadSched sched(CptTable::single(4),
+                      {.workers_per_cpt = 4, .pin = false, .spin = {}, .seed = 1});
     struct Value {
         explicit Value(u64 number_of_value, std::atomic<int>& alive_count)
             : number(number_of_value), alive(alive_count) {

@@ -44,13 +44,13 @@ TEST(CreditPool, Deadlines) {
 TEST(CreditPool, ShareOfAQueue) {
     EXPECT_EQ(queue_credits(256, 8, 1), 256u);
     EXPECT_EQ(queue_credits(256, 8, 2), 128u);
-    EXPECT_EQ(queue_credits(256, 8, 8), 64u);   // not below 8 x peer credits
-    EXPECT_EQ(queue_credits(256, 64, 4), 256u); // not above all
+    EXPECT_EQ(queue_credits(256, 8, 8), 64u);    // not below 8 x peer credits
+    EXPECT_EQ(queue_credits(256, 64, 4), 256u);  // not above all
     EXPECT_EQ(queue_credits(10, 1, 4), 8u);
 }
 
 class CreditTest : public NodeTest {
-   protected:
+ protected:
     void put_many(Md& md, u32 count, u32 to = 2) {
         run([&] {
             for (u32 i = 0; i < count; ++i)
@@ -105,7 +105,6 @@ TEST_F(CreditTest, PeerCreditsBoundWhatIsInFlight) {
     EXPECT_EQ(ni_view().credits_free, 256);
     EXPECT_EQ(ni_view().credits_low, 252);
 }
-
 
 TEST_F(CreditTest, WaitersGoInOrder) {
     peer_credits_ = 1;
@@ -206,9 +205,27 @@ TEST_F(CreditTest, UnlinkCancelsWhatWaits) {
     EXPECT_EQ(ni_->sends(), 4u);
 }
 
+// A peer that asks without end and takes no answer.
+TEST_F(CreditTest, AnswersThatWaitAreBounded) {
+    peer_credits_ = 2;
+    start();
+    Target& t = target(8);
+    const Md md = attach(5, any_bits(7), t.spec(accept_get));
+    constexpr u32 extra = 100;
+    constexpr u32 asked = PeerNi::answers_waiting_max + 2 + extra;
+    run([&] {
+        for (u32 i = 0; i < asked; ++i) ni_->inject(get_hdr(5, 7, 0), process(2));
+    });
+    ASSERT_TRUE(t.recorder.wait(extra));
+    EXPECT_EQ(t.recorder.count(), extra);
+    for (const Event& event : t.recorder.events()) EXPECT_EQ(event.status, Status(-ENOBUFS));
+    EXPECT_EQ(peer(2).queued, PeerNi::answers_waiting_max);
+    EXPECT_EQ(stats().msgs_alloc, asked - extra);
+}
+
 // Many workers, few credits, unlinks and failures in between: at the end all is back.
 class CreditRaceTest : public CreditTest {
-   protected:
+ protected:
     CreditRaceTest() : CreditTest() {}
 };
 

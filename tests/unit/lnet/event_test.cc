@@ -9,7 +9,7 @@ namespace {
 using Work = FnTask<std::function<void()>>;
 
 class EventTest : public NodeTest {
-   protected:
+ protected:
     EventTest() : NodeTest(4) {}
     void all_at_once(std::vector<std::function<void()>> work) {
         std::atomic<std::size_t> left{work.size()};
@@ -38,9 +38,8 @@ TEST_F(EventTest, ArrivalsAgainstUnlink) {
         Md md = attach(5, any_bits(round), t.spec(options));
         std::vector<std::function<void()>> work;
         for (u32 i = 0; i < 12; ++i)
-            work.push_back([&, i] {
-                ni_->inject(put_hdr(5, round, 4), process(2 + i), pattern(4));
-            });
+            work.push_back(
+                [&, i] { ni_->inject(put_hdr(5, round, 4), process(2 + i), pattern(4)); });
         work.insert(work.begin() + 6, [&] { node_->unlink(std::move(md)); });
         all_at_once(std::move(work));
         ASSERT_TRUE(t.recorder.wait_unlinked());
@@ -62,9 +61,8 @@ TEST_F(EventTest, TheThresholdIsExact) {
         const Md md = attach(5, any_bits(round), t.spec(options, 10));
         std::vector<std::function<void()>> work;
         for (u32 i = 0; i < 20; ++i)
-            work.push_back([&, i] {
-                ni_->inject(put_hdr(5, round, 4), process(2 + i), pattern(4));
-            });
+            work.push_back(
+                [&, i] { ni_->inject(put_hdr(5, round, 4), process(2 + i), pattern(4)); });
         all_at_once(std::move(work));
         ASSERT_TRUE(t.recorder.wait_unlinked());
         EXPECT_EQ(t.recorder.count(), 10u);
@@ -82,16 +80,14 @@ TEST_F(EventTest, SendAndResponseAndUnlinkTogether) {
         options.auto_unlink = true;
         Md md = bind(t.spec(options, 2));
         run([&] {
-            ASSERT_TRUE(
-                node_->put(md, {.to = process(2), .portal = 1, .ack = Ack::yes}).ok());
+            ASSERT_TRUE(node_->put(md, {.to = process(2), .portal = 1, .ack = Ack::yes}).ok());
         });
         Hdr ack;
         ack.type = MsgType::ack;
         ack.dest_nid = tcp_nid(1);
         ack.src_nid = tcp_nid(2);
         ack.handle = ni_->sent(round).hdr.handle;
-        all_at_once({[&] { ni_->finish_one(); },
-                     [&] { ni_->inject(ack, process(2)); },
+        all_at_once({[&] { ni_->finish_one(); }, [&] { ni_->inject(ack, process(2)); },
                      [&] { node_->unlink(std::move(md)); }});
         ASSERT_TRUE(t.recorder.wait_unlinked());
         expect_kept_promises(t.recorder);
@@ -111,7 +107,8 @@ TEST_F(EventTest, HandlersMayCallTheNode) {
     std::atomic<bool> ready{false};
     t.recorder.then = [&](const Event& event) {
         if (event.kind != Event::Kind::put) return;
-        while (!ready.load()) {}
+        while (!ready.load()) {
+        }
         EXPECT_TRUE(node_->put(sender, {.to = process(2), .portal = 1}).ok());
         node_->unlink(std::move(md));
         Result<Me> me = node_->attach(5, any_bits(8), Unlink::with_md);

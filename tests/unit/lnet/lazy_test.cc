@@ -7,7 +7,7 @@ namespace ulnet::test {
 namespace {
 
 class LazyTest : public NodeTest {
-   protected:
+ protected:
     void make_lazy(u32 portal, bool lazy = true) {
         run([&] { ASSERT_TRUE(node_->set_lazy(portal, lazy).ok()); });
     }
@@ -95,6 +95,13 @@ TEST_F(LazyTest, ADriverThatCannotParkLosesTheMessage) {
     EXPECT_EQ(stats().drop_count, 1u);
     EXPECT_TRUE(ni_->all_received_once());
     ASSERT_TRUE(quiet());
+}
+
+TEST_F(LazyTest, OnLnetsOwnPortalOnlyPushesWait) {
+    start();
+    inject(put_hdr(portal_lnet, 5, 1));
+    EXPECT_EQ(stats().drop_count, 1u);
+    EXPECT_EQ(parked(), 0u);
 }
 
 TEST_F(LazyTest, APortalOutOfRange) {

@@ -8,7 +8,7 @@ namespace ulnet::test {
 namespace {
 
 class LoTest : public NodeTest {
-   protected:
+ protected:
     LoTest() { more_lnds_.push_back(lo_.get()); }
     std::unique_ptr<Lnd> lo_ = make_lo_lnd();
 };
@@ -24,13 +24,12 @@ TEST_F(LoTest, PutAndGet) {
         MdOptions options{.put = true, .get = true, .manage_remote = true};
         const Md sink = attach(5, any_bits(7), to.spec(options));
         run([&] {
-            ASSERT_TRUE(node_
-                            ->put(source, {.to = self,
-                                           .portal = 5,
-                                           .match_bits = 7,
-                                           .hdr_data = 3,
-                                           .ack = Ack::yes})
-                            .ok());
+            ASSERT_TRUE(
+                node_
+                    ->put(
+                        source,
+                        {.to = self, .portal = 5, .match_bits = 7, .hdr_data = 3, .ack = Ack::yes})
+                    .ok());
         });
         ASSERT_TRUE(from.recorder.wait(2));
         ASSERT_TRUE(to.recorder.wait(1));

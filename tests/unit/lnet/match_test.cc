@@ -54,7 +54,7 @@ struct Model {
 };
 
 class MatchTest : public NodeTest {
-   protected:
+ protected:
     ModelEntry random_entry(Prng& prng, bool unique) {
         ModelEntry entry{};
         entry.match.bits = prng.below(4);
@@ -205,7 +205,7 @@ TEST_F(MatchTest, ManyEntries) {
 }
 
 class MatchCptTest : public NodeTest {
-   protected:
+ protected:
     MatchCptTest() : NodeTest(1, 4) {}
 };
 

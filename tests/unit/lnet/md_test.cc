@@ -376,7 +376,8 @@ TEST_F(MdTest, GuessedCookiesFindNothing) {
         hdr.handle.interface_cookie = node_->impl().interface_cookie;
         // Small numbers hit slots that exist, with any generation but the right one.
         u64 cookie = prng.next() & 0xfffff;
-        if (i % 2 == 0) cookie = Cookie::make(prng.below(4), 0, static_cast<u32>(prng.below(20)), 77);
+        if (i % 2 == 0)
+            cookie = Cookie::make(prng.below(4), 0, static_cast<u32>(prng.below(20)), 77);
         hdr.handle.object_cookie = cookie;
         run([&] { EXPECT_TRUE(ni_->inject(hdr, process(2), pattern(4)).status.ok()); });
     }
@@ -397,9 +398,12 @@ TEST_F(MdTest, FragmentsAndEmptyMds) {
     inject(put_hdr(5, 7, 18));
     ASSERT_TRUE(t.recorder.wait(2));
     const Bytes second = pattern(18, 2);
-    EXPECT_EQ(Bytes(bytes.begin() + 35, bytes.begin() + 37), Bytes(second.begin(), second.begin() + 2));
-    EXPECT_EQ(Bytes(bytes.begin(), bytes.begin() + 7), Bytes(second.begin() + 2, second.begin() + 9));
-    EXPECT_EQ(Bytes(bytes.begin() + 48, bytes.begin() + 57), Bytes(second.begin() + 9, second.end()));
+    EXPECT_EQ(Bytes(bytes.begin() + 35, bytes.begin() + 37),
+              Bytes(second.begin(), second.begin() + 2));
+    EXPECT_EQ(Bytes(bytes.begin(), bytes.begin() + 7),
+              Bytes(second.begin() + 2, second.begin() + 9));
+    EXPECT_EQ(Bytes(bytes.begin() + 48, bytes.begin() + 57),
+              Bytes(second.begin() + 9, second.end()));
     Target& none = target(1);
     MdSpec empty = none.spec(accept_put);
     empty.mem = nullptr;

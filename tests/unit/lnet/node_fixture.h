@@ -19,8 +19,7 @@ namespace ulnet::test {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-template <class F>
-bool eventually(F condition) {
+template <class F> bool eventually(F condition) {
     const auto deadline = std::chrono::steady_clock::now() + seconds(30);
     while (!condition()) {
         if (std::chrono::steady_clock::now() > deadline) return false;
@@ -29,8 +28,12 @@ bool eventually(F condition) {
     return true;
 }
 
-inline Nid tcp_nid(u32 last) { return Nid::ipv4(Net::of(NetType::tcp, 0), 0x0a4d0000 + last); }
-inline ProcessId process(u32 last) { return {tcp_nid(last), pid_lustre}; }
+inline Nid tcp_nid(u32 last) {
+    return Nid::ipv4(Net::of(NetType::tcp, 0), 0x0a4d0000 + last);
+}
+inline ProcessId process(u32 last) {
+    return {tcp_nid(last), pid_lustre};
+}
 
 inline Bytes pattern(std::size_t size, u32 seed = 1) {
     Bytes bytes(size);
@@ -42,7 +45,7 @@ inline Bytes pattern(std::size_t size, u32 seed = 1) {
 // Collects the events of MDs whose `user` it is, and checks the two promises: one handler at a time
 // an MD, and nothing after `unlinked`. One recorder an MD where these matter.
 class Recorder {
-   public:
+ public:
     static void handler(const Event& event) { static_cast<Recorder*>(event.user)->add(event); }
     void add(const Event& event) {
         if (inside_.exchange(true)) overlaps_.fetch_add(1);
@@ -80,7 +83,7 @@ class Recorder {
     }
     std::function<void(const Event&)> then;
 
-   private:
+ private:
     std::atomic<bool> inside_{false};
     std::atomic<u32> overlaps_{0};
     std::atomic<bool> late_{false};
@@ -105,8 +108,9 @@ struct Target {
 };
 
 class NodeTest : public testing::Test {
-   protected:
-    explicit NodeTest(u32 workers = 2, u32 cpts = 1) : sched_(table(workers, cpts), options(workers)) {}
+ protected:
+    explicit NodeTest(u32 workers = 2, u32 cpts = 1)
+        : sched_(table(workers, cpts), options(workers)) {}
     ~NodeTest() override {
         if (node_ && !closed_) close();
         run([&] { node_.reset(); });

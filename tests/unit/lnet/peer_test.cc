@@ -7,7 +7,7 @@ namespace ulnet::test {
 namespace {
 
 class PeerTest : public NodeTest {
-   protected:
+ protected:
     PeerTable& table() { return node_->impl().peers; }
     const Ni& ni() { return *node_->impl().topology.latest().nis.back(); }
     bool hear(u32 last) {

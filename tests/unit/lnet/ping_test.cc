@@ -7,7 +7,7 @@ namespace ulnet::test {
 namespace {
 
 class PingTest : public NodeTest {
-   protected:
+ protected:
     Bytes ping_bytes(u32 sink = 3960, u32 offset = 0) {
         const std::size_t index = ni_->sends();
         Hdr hdr = get_hdr(portal_lnet, match_bits_lnet, sink, offset);
@@ -54,9 +54,10 @@ TEST_F(PingTest, BytesOfTheTarget) {
         for (const unsigned value : values) bytes.push_back(static_cast<std::byte>(value));
         return bytes;
     };
-    const Bytes one = hex({0x67, 0x6e, 0x69, 0x70, 0x1e, 0, 0, 0, 0x39, 0x30, 0, 0, 2, 0, 0, 0,
-                           0, 0, 0, 0, 0, 0, 9, 0, 2, 0, 0, 0, 0, 0, 0, 0,
-                           1, 0, 0x4d, 0x0a, 0, 0, 2, 0, 0xde, 0xc0, 0xaa, 0x15, 0, 0, 0, 0});
+    const Bytes one =
+        hex({0x67, 0x6e, 0x69, 0x70, 0x1e, 0, 0, 0, 0x39, 0x30, 0,    0,    2, 0, 0, 0,
+             0,    0,    0,    0,    0,    0, 9, 0, 2,    0,    0,    0,    0, 0, 0, 0,
+             1,    0,    0x4d, 0x0a, 0,    0, 2, 0, 0xde, 0xc0, 0xaa, 0x15, 0, 0, 0, 0});
     EXPECT_EQ(ping_bytes(), one);
     EXPECT_EQ(ping_bytes(20), Bytes(one.begin(), one.begin() + 20));
     EXPECT_EQ(ping_bytes(272, 32), Bytes(one.begin() + 32, one.end()));
@@ -191,7 +192,8 @@ TEST_F(PingTest, ManyPushesAtOnce) {
         run([&] { ni_->finish_receive(); });
     }
     for (u32 i = 0; i < peers; ++i) {
-        ASSERT_TRUE(eventually([&] { return node_->primary(tcp_nid(200 + i)) == tcp_nid(100 + i); }));
+        ASSERT_TRUE(
+            eventually([&] { return node_->primary(tcp_nid(200 + i)) == tcp_nid(100 + i); }));
         ASSERT_TRUE(eventually([&] { return ni_->sends() > i; }));
         EXPECT_EQ(ni_->sent(i).hdr.type, MsgType::ack);
     }
@@ -203,8 +205,8 @@ TEST_F(PingTest, ATruncatedPushGrowsTheBuffer) {
     std::vector<u32> nids{2};
     for (u32 i = 0; i < 300; ++i) nids.push_back(1000 + i);
     const Bytes bytes = encode_ping(info_of(nids, 1));
-    ASSERT_GT(bytes.size(), ping_bytes_max);
-    EXPECT_EQ(push(bytes, 2).mlength, ping_bytes_max);
+    ASSERT_GT(bytes.size(), PingTarget::push_bytes_first);
+    EXPECT_EQ(push(bytes, 2).mlength, PingTarget::push_bytes_first);
     control([] {});
     EXPECT_FALSE(peer(2).multi_rail);
     // Once the small ones are used up, all is received.
@@ -263,7 +265,8 @@ TEST_F(PingTest, OursThatFail) {
         };
     };
     run([&] {
-        node_->ping({Nid::ipv4(Net::of(NetType::o2ib, 1), 1), pid_lustre}, {}, seconds(20), keep(0));
+        node_->ping({Nid::ipv4(Net::of(NetType::o2ib, 1), 1), pid_lustre}, {}, seconds(20),
+                    keep(0));
         node_->ping({}, {}, seconds(20), keep(1));
         node_->ping(process(2), {}, milliseconds(30), keep(2));  // the driver keeps it
         node_->ping(process(3), {}, seconds(20), keep(3));

@@ -1,4 +1,5 @@
-// The checks of every header that arrives: what closes the connection, what is dropped, what counts.
+// The checks of every header that arrives: what closes the connection, what is dropped, what
+// counts.
 #include <nlohmann/json.hpp>
 
 #include "tests/golden/golden.h"
@@ -8,7 +9,7 @@ namespace ulnet::test {
 namespace {
 
 class ReceiveTest : public NodeTest {
-   protected:
+ protected:
     Status arrive(const Hdr& hdr, RdmaGet rdma = {}) {
         Status status;
         run([&] {
@@ -38,8 +39,7 @@ TEST_F(ReceiveTest, GoldenChecks) {
     const auto check = [&](const nlohmann::json& record) {
         const std::string expect = golden::text(record, "expect");
         if (expect != "protocol_error" && expect != "drop") return;
-        const std::vector<std::byte> bytes =
-            golden::unhex(record.at("bytes").get<std::string>());
+        const std::vector<std::byte> bytes = golden::unhex(record.at("bytes").get<std::string>());
         const Result<Hdr> hdr = decode_hdr4(bytes);
         // Types that do not exist are refused by the decoder; the driver then closes.
         const Status status = hdr.ok() ? arrive(*hdr) : hdr.status();
@@ -72,9 +72,8 @@ TEST_F(ReceiveTest, Destinations) {
         {tcp_nid(1), -EPROTO, 0},  // another NID of this node
         {tcp_nid(8), -EPROTO, 0},  // another NID of the net
         {nid_lo(), 0, 1},          // no loopback driver here: a net that is not ours
-        {other_net, 0, 2},
-        {Nid(), 0, 3},
-        {tcp_nid(7), 0, 4},        // for us, but there is no such portal in use
+        {other_net, 0, 2},        {Nid(), 0, 3},
+        {tcp_nid(7), 0, 4},  // for us, but there is no such portal in use
     };
     for (const Case& each : cases) {
         Hdr hdr = put_hdr(9, 0, 10);

@@ -25,17 +25,17 @@ struct Sent {
 // What became of an injected header.
 struct Injected {
     Bytes payload;
-    Status status;         // of arrived()
+    Status status;  // of arrived()
     bool parked = false;
-    bool received = false; // receive() was called...
-    Msg* into = nullptr;   // ...with this
+    bool received = false;  // receive() was called...
+    Msg* into = nullptr;    // ...with this
     u32 len = 0;
-    int calls = 0;         // of receive(); more than one is an error
+    int calls = 0;  // of receive(); more than one is an error
 };
 
 // All that was injected; outlives the NIs.
 class Records {
-   public:
+ public:
     Injected& add(Bytes payload) {
         const std::lock_guard guard(lock_);
         all_.emplace_back();
@@ -50,13 +50,13 @@ class Records {
         return true;
     }
 
-   private:
+ private:
     mutable std::mutex lock_;
     std::deque<Injected> all_;
 };
 
 class TestNi final : public LndNi {
-   public:
+ public:
     TestNi(const NiConfig& ni_config, LndUp& core, Sched& its_sched, Records& records, bool hold)
         : hold_sends(hold), config(ni_config), up(core), sched_(its_sched), records_(records) {}
 
@@ -176,7 +176,7 @@ class TestNi final : public LndNi {
     LndUp& up;
     std::atomic<i64> tuned{0};
 
-   private:
+ private:
     // Calls finished() from a task, as a driver does that is not in the middle of a call.
     struct Ending final : Task {
         Ending(TestNi& its_ni, Msg& its_msg, Status its_status)
@@ -186,8 +186,7 @@ class TestNi final : public LndNi {
             TestNi& of_ending = ni;
             ni.up.finished(msg, status, Health::ok);
             delete this;
-            of_ending.endings_.fetch_sub(1);
-            of_ending.maybe_done();
+            of_ending.ended();
         }
         TestNi& ni;
         Msg& msg;
@@ -196,6 +195,15 @@ class TestNi final : public LndNi {
     void end_later(Msg& msg, Status status) {
         endings_.fetch_add(1);
         sched_.post(msg.cpt, *new Ending(*this, msg, status));
+    }
+    // Under the lock, so that whoever is not the last touches nothing afterwards.
+    void ended() {
+        Task* done = nullptr;
+        {
+            const std::lock_guard guard(lock_);
+            if (endings_.fetch_sub(1) == 1) done = std::exchange(done_, nullptr);
+        }
+        if (done != nullptr) sched_.post(0, *done);
     }
     void maybe_done() {
         Task* done = nullptr;
@@ -217,7 +225,7 @@ class TestNi final : public LndNi {
 };
 
 class TestLnd final : public Lnd {
-   public:
+ public:
     explicit TestLnd(NetType type = NetType::tcp) : type_(type) {}
     std::string_view name() const override { return "test"; }
     NetType net_type() const override { return type_; }
@@ -238,7 +246,7 @@ class TestLnd final : public Lnd {
     bool hold_sends = true;  // of the NIs that will be opened
     TestNi* last = nullptr;  // of the last open()
 
-   private:
+ private:
     static constexpr std::string_view words_[] = {"off", "on"};
     static constexpr TunableSpec specs_[] = {
         {"depth", 4, 1, 64, {}, "", true, "how deep"},

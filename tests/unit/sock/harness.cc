@@ -43,19 +43,31 @@ bool readable(int fd, int timeout_ms) {
 }
 
 constexpr int patience_ms = 30000;
+constexpr u8 lease_address = 254;
 
 }  // namespace
 
 u16 free_port() {
+    // A socket on an address of its own keeps other test programs from choosing the same port.
+    static std::vector<int> leases;
     for (int attempt = 0; attempt < 1000; ++attempt) {
         const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        sockaddr_in raw{};
-        raw.sin_family = AF_INET;
+        sockaddr_in raw = address(lease_address, 0);
         socklen_t size = sizeof raw;
         const bool ok = ::bind(fd, reinterpret_cast<const sockaddr*>(&raw), size) == 0 &&
                         ::getsockname(fd, reinterpret_cast<sockaddr*>(&raw), &size) == 0;
+        const u16 port = ntohs(raw.sin_port);
+        bool free = ok;
+        for (const u8 last : {u8{1}, u8{2}, u8{3}}) {
+            const int probe = free ? bound(last, port) : -1;
+            free = free && probe >= 0 && ::listen(probe, 1) == 0;
+            if (probe >= 0) ::close(probe);
+        }
+        if (free) {
+            leases.push_back(fd);
+            return port;
+        }
         ::close(fd);
-        if (ok) return ntohs(raw.sin_port);
     }
     return 0;
 }
