@@ -95,10 +95,12 @@ void ServerRpc::take_request() {
         return;
     }
     order_ = *message_order(bytes);
-    if (arrival == Arrival::wrong_version)
-        reply(features_known, StatusReply{.status = EPROTO});
-    else
+    if (arrival == Arrival::good)
         queue_.handler_.handle(*this);
+    else if (portal_of(queue_.service_) == portal_framework)
+        reply(features_known, SidReply{.status = EPROTO});
+    else
+        reply(features_known, StatusReply{.status = EPROTO});
 }
 
 void ServerRpc::drop() {

@@ -46,8 +46,8 @@ class SelftestConversation : public testing::Test {
     }
     i64 sum(Host& host, const char* key) {
         i64 total = 0;
-        for (const Value& test : host.must("node_stats")["tests"].items())
-            total += test[key].as_int();
+        const Value stats = host.must("node_stats");
+        for (const Value& test : stats["tests"].items()) total += test[key].as_int();
         return total;
     }
     Rig rig;
@@ -231,7 +231,7 @@ TEST_F(SelftestConversation, injected_errors_are_all_found) {
 }
 
 TEST_F(SelftestConversation, a_server_that_dies_in_mid_batch) {
-    start(2, 2, {.rpc_timeout_s = 1});
+    start(2, 2, {.rpc_timeout_s = 3});
     add_test({{"mode", "write"}, {"check", "full"}, {"size", 65536}, {"concurrency", 4}});
     add_test({{"test", "ping"}, {"concurrency", 4}});
     console->must("run");
@@ -280,7 +280,7 @@ TEST_F(SelftestConversation, an_unreachable_server) {
 }
 
 TEST_F(SelftestConversation, lost_messages_expire) {
-    start(1, 1, {.rpc_timeout_s = 1}, {.transaction_timeout_s = 1});
+    start(1, 1, {.rpc_timeout_s = 2}, {.transaction_timeout_s = 1});
     std::atomic<u32> messages{0};
     const Nid mine = console->nid();
     rig.net.set_hook([&, mine](const Hdr& hdr, std::span<std::byte>) {
