@@ -59,7 +59,8 @@ struct CoreMsg final : Msg, Task, ListHook<OnMd>, ListHook<OnQueue>, EventNode {
     bool waits_for_peer = false;    // guarded by the peer NI's lock
     bool waits_for_ni = false;      // guarded by the NI queue's lock
     bool has_peer_credit = false, has_ni_credit = false;
-    RxToken token{};  // received: for the driver
+    RxToken token{};                       // received: for the driver
+    std::atomic<bool> sender_gone{false};  // waits on a lazy portal, its connection is no more
     Instant sent_at{};
     u64 peer_hash = 0;  // of the sending peer NI: where matching starts
 

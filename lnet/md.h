@@ -123,8 +123,8 @@ struct MdImpl final : SlotBase, ListHook<OnFree>, ListHook<OnTracked>, Task {
 // Chunk i holds first_chunk << i slots.
 template <class T> class SlotTable {
  public:
-    static constexpr u32 first_chunk = 16;
-    static constexpr u32 chunks_max = 16;
+    static constexpr u32 first_chunk = 8;
+    static constexpr u32 chunks_max = 17;
     static_assert(u64{first_chunk} * ((1u << chunks_max) - 1) <= 1u << Cookie::slot_bits);
 
     SlotTable(CptId cpt, u64 kind) : cpt_(cpt), kind_(kind) {}

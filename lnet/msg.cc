@@ -55,6 +55,7 @@ void CoreMsg::reset() {
     md = nullptr;
     cancelled.store(0, std::memory_order_relaxed);
     token = RxToken{};
+    sender_gone.store(false, std::memory_order_relaxed);
     sent_at = Instant{};
     peer_hash = 0;
     DCHECK(!waits_for_peer && !waits_for_ni && !has_peer_credit && !has_ni_credit);

@@ -93,6 +93,9 @@ Msg* Ni::reply_for(Msg& driver_msg) {
 void Ni::peer_event(const Nid& peer, PeerEvent what) {
     const Pin pin(node.topology);
     node.peers.set_alive(peer, what == PeerEvent::up);
+    if (what != PeerEvent::down) return;
+    for (PortalId id = 0; id < portals_max; ++id)
+        if (Portal* const portal = node.portal(id)) portal->forget(*this, peer);
 }
 
 void Ni::ni_event(NiEvent what) {

@@ -12,6 +12,8 @@ class PingTarget {
  public:
     // Peers that can push at the same moment without waiting on the lazy portal.
     static constexpr u32 push_buffers = 4;
+    // Room for 64 interfaces at first; grows when a peer has more.
+    static constexpr u32 push_bytes_first = 16 + 16 * 65;
     static constexpr u32 push_bytes_max = 16 + 16 * ping_nis_max + 24 * ping_nis_max;
 
     explicit PingTarget(NodeImpl& node) : node_(node) {}
@@ -36,7 +38,7 @@ class PingTarget {
     std::atomic<u64> buffers_{0};
     // Control strand.
     u32 sequence_ = 0;
-    u32 push_bytes_ = ping_bytes_max;
+    u32 push_bytes_ = push_bytes_first;
     u64 md_cookie_ = 0;  // of the ping buffer on offer
 };
 

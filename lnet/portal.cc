@@ -98,6 +98,16 @@ bool Portal::delay(CoreMsg& msg) {
     return true;
 }
 
+void Portal::forget(const Ni& ni, const Nid& sender) {
+    if (!has_delayed()) return;
+    {
+        const std::lock_guard guard(lock_);
+        for (CoreMsg& msg : delayed_)
+            if (msg.ni == &ni && msg.event.sender == sender) msg.sender_gone.store(true);
+    }
+    look_again();
+}
+
 bool Portal::step(Budget& budget) {
     while (budget.left()) {
         CoreMsg* msg;
@@ -111,7 +121,8 @@ bool Portal::step(Budget& budget) {
             msg = next_;
         }
         if (msg == nullptr) return false;
-        const Match result = msg->ni->closing() ? Match::drop : match(*msg);
+        const bool gone = msg->ni->closing() || msg->sender_gone.load();
+        const Match result = gone ? Match::drop : match(*msg);
         const bool leaves = result != Match::none || !lazy();
         {
             const std::lock_guard guard(lock_);

@@ -39,6 +39,8 @@ class Portal final : public Strand {
     bool has_delayed() const { return delayed_count_.load() > 0; }
     // The message waits for an MD; its driver has parked it. False: too many wait.
     bool delay(CoreMsg& msg);
+    // The connections to this peer NI have ended: what it sent and still waits is dropped.
+    void forget(const Ni& ni, const Nid& sender);
     // An MD was attached, or something else changed: those that wait are looked at anew, in order.
     void look_again();
 

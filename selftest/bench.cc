@@ -8,17 +8,20 @@
 
 namespace ulnet::lst {
 
+// Ticks (seconds) without one RPC after which the server counts as gone.
+constexpr u32 stalled_max = 5;
+
 using ctl::Value;
 
 void Console::bench() {
     const Value& in = args();
-    const i64 seconds = in["seconds"].as_int(10);
+    const double seconds = in["seconds"].as_real(10);
     if (session_) {
         fail(EEXIST, "Session \"" + session_->name + "\" exists: a bench needs the console alone");
         return;
     }
-    if (seconds < 1 || seconds > 86400) {
-        fail(EINVAL, "seconds " + std::to_string(seconds) + ": 1 to 86400");
+    if (!(seconds >= 0.1 && seconds <= 86400)) {
+        fail(EINVAL, "seconds " + std::to_string(seconds) + ": 0.1 to 86400");
         return;
     }
     Nid ends[2];
@@ -35,7 +38,7 @@ void Console::bench() {
     }
     if (!create_session("bench", 0, 0, false, features_known)) return;
     bench_ = std::make_unique<Bench>();
-    bench_->seconds = seconds;
+    bench_->length = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
     const std::vector<Nid> mine = context_.node.nids();
     bench_->local = std::find(mine.begin(), mine.end(), ends[0]) != mine.end();
     for (int i = 0; i < 2; ++i) {
@@ -94,7 +97,8 @@ void Console::bench_run() {
                         }
                         bench_->batch->running = true;
                         bench_->started = context_.sched.now();
-                        wait(std::chrono::seconds(1), [this] { bench_tick(); });
+                        wait(std::min<Duration>(std::chrono::seconds(1), bench_->length),
+                             [this] { bench_tick(); });
                     });
         });
     });
@@ -181,7 +185,7 @@ static double seconds_of(Duration duration) {
 
 void Console::bench_tick() {
     bench_sample([this] {
-        const Bench& bench = *bench_;
+        Bench& bench = *bench_;
         const Duration run = context_.sched.now() - bench.started;
         Value part = Value::map();
         part.set("seconds", seconds_of(std::max(bench.sampled_at, bench.started) - bench.started));
@@ -189,16 +193,21 @@ void Console::bench_tick() {
         part.set("rpcs", bench.totals.rpcs);
         part.set("errors", bench.totals.errors);
         job_.call->progress(std::move(part));
+        bench.stalled = bench.totals.rpcs == bench.rpcs_before ? bench.stalled + 1 : 0;
+        bench.rpcs_before = bench.totals.rpcs;
         const bool stopped = bench.local && bench.state && !bench.state->running;
         if (asker_gone()) {
             bench_fail(ECANCELED, "The asker has gone");
-        } else if (stopped || run >= std::chrono::seconds(bench.seconds)) {
+        } else if (bench.stalled >= stalled_max || (bench.stalled >= 2 && run >= bench.length)) {
+            bench_fail(ETIMEDOUT, "The server answers no more: nothing moved for the last " +
+                                      std::to_string(bench.stalled) + " seconds");
+        } else if (stopped || run >= bench.length) {
             bench_end();
         } else {
             // The next full second, not one second from now.
             const auto next = std::chrono::seconds(
                 std::chrono::duration_cast<std::chrono::seconds>(run).count() + 1);
-            wait(next - run, [this] { bench_tick(); });
+            wait(std::min<Duration>(next, bench.length) - run, [this] { bench_tick(); });
         }
     });
 }

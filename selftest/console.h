@@ -83,8 +83,10 @@ class Console {
         struct Totals {
             u64 rpcs = 0, bytes = 0, errors = 0;
         };
-        i64 seconds = 0;
-        bool local = false;  // the client is this node
+        Duration length{};
+        u64 rpcs_before = 0;  // at the last tick
+        u32 stalled = 0;      // ticks in a row without progress
+        bool local = false;   // the client is this node
         ConsoleNode* client = nullptr;
         ConsoleNode* server = nullptr;
         ConsoleBatch* batch = nullptr;

@@ -12,18 +12,21 @@ namespace {
 
 constexpr std::chrono::seconds stop_wait{30};
 
-// Runs `begin(done)` and waits for `done` to have run on its worker. False: not in time.
-template <class Begin> bool wait_done(Begin begin) {
-    const auto ended = std::make_shared<std::promise<void>>();
-    std::future<void> end = ended->get_future();
-    // A reference of its own: this frame may be gone before set_value() has returned.
-    FnTask done([ended] {
-        const auto own = ended;
+// A `done` to wait for.
+class Closing final : public Task {
+ public:
+    Closing() : end_(ended_->get_future()) {}
+    void run() override {
+        const auto own = ended_;  // the waiter may be gone before set_value() has returned
         own->set_value();
-    });
-    begin(done);
-    return end.wait_for(stop_wait) == std::future_status::ready;
-}
+    }
+    // False: not in time.
+    bool wait() { return end_.wait_for(stop_wait) == std::future_status::ready; }
+
+ private:
+    const std::shared_ptr<std::promise<void>> ended_ = std::make_shared<std::promise<void>>();
+    const std::future<void> end_;
+};
 
 }  // namespace
 
@@ -87,9 +90,22 @@ Error Daemon::open_server() {
 
 bool Daemon::stop() {
     bool in_time = true;
-    if (server_) in_time = wait_done([&](Task& done) { server_->close(done); });
-    if (in_time && selftest_) in_time = wait_done([&](Task& done) { selftest_->close(done); });
-    if (in_time && node_) in_time = wait_done([&](Task& done) { node_->close(done); });
+    if (server_) {
+        Closing open;
+        server_->close(open);
+        in_time = open.wait();
+    }
+    // Together: the self test waits for messages that only the closing of their NI may end.
+    if (in_time && node_) {
+        const auto selftest_open = std::make_unique<Closing>();
+        const auto node_open = std::make_unique<Closing>();
+        if (selftest_)
+            selftest_->close(*selftest_open);
+        else
+            selftest_open->run();
+        node_->close(*node_open);
+        in_time = selftest_open->wait() && node_open->wait();
+    }
     if (!in_time) return false;
     if (sched_) run_on(*sched_, 0, [] {});  // the last `done` has returned
     server_.reset();

@@ -65,6 +65,10 @@ void Conn::ready(Readiness now) {
 }
 
 bool Conn::rx_stuck(Instant before) const {
+    // A message waits for the core and its sender has gone: nobody else would notice, since nothing
+    // is read. Until the time-out it may still be received.
+    if (rx_state_.load(relaxed) == RxState::waiting && ended_.load(relaxed))
+        return rx_progress_.load(relaxed) < before.time_since_epoch().count();
     return rx_partial_.load(relaxed) &&
            rx_progress_.load(relaxed) < before.time_since_epoch().count();
 }

@@ -6,7 +6,7 @@
 
 namespace ulnet::ctl {
 
-const Value& Value::operator[](std::string_view key) const {
+const Value& Value::operator[](std::string_view key) const& {
     static const Value null;
     for (const auto& [name, value] : map_)
         if (name == key) return value;

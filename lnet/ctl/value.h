@@ -60,16 +60,21 @@ class Value {
                : kind_ == Kind::integer ? static_cast<double>(integer_)
                                         : def;
     }
-    const std::string& as_text() const { return text_; }  // empty when not text
+    const std::string& as_text() const& { return text_; }  // empty when not text
+    std::string as_text() && { return std::move(text_); }
 
     // Map: the member, null Value when absent. set() replaces or appends; returns the member.
-    const Value& operator[](std::string_view key) const;
+    // What is taken from a temporary is a value of its own, so that it may be kept or walked.
+    const Value& operator[](std::string_view key) const&;
+    Value operator[](std::string_view key) && { return static_cast<const Value&>(*this)[key]; }
     bool has(std::string_view key) const { return !(*this)[key].is_null(); }
     Value& set(std::string_view key, Value value);
-    const Map& members() const { return map_; }
+    const Map& members() const& { return map_; }
+    Map members() && { return std::move(map_); }
     // List.
     Value& push(Value value);
-    const List& items() const { return list_; }
+    const List& items() const& { return list_; }
+    List items() && { return std::move(list_); }
     std::size_t size() const { return kind_ == Kind::map ? map_.size() : list_.size(); }
 
     // Source position of a value read from YAML, and of the key that names it; 0 = unknown.

@@ -38,6 +38,19 @@ def load(name):
         return [json.loads(line) for line in file]
 
 
+def hello_of_01():
+    """The first HELLO of capture 01."""
+    return bytes.fromhex(next(r["bytes"] for r in load("01-lnet-ping-discovery.jsonl")
+                              if r["kind"] == "hello"))
+
+
+def frame(dst, src, portal, match_bits, payload):
+    """A PUT without ACK, in a frame of version 3."""
+    return (struct.pack("<IIQQ", 0xC1, 0, 0, 0)
+            + struct.pack("<QQIIII", dst, src, 12345, 12345, 1, len(payload)) + b"\xff" * 16
+            + struct.pack("<QQII", match_bits, 0, portal, 0) + payload)
+
+
 class Frame:
     """One socklnd v3 frame as received."""
 
@@ -68,7 +81,13 @@ class Conn:
     def __init__(self, player, sock, ctype, local, hello):
         self.player, self.sock, self.ctype, self.local, self.hello = (player, sock, ctype, local,
                                                                       hello)
+        self.reading = threading.Event()
+        self.reading.set()
         threading.Thread(target=self.read, daemon=True).start()
+
+    def pause(self):
+        """Reads nothing more, after at most one more frame."""
+        self.reading.clear()
 
     def read_exact(self, count):
         data = b""
@@ -81,7 +100,7 @@ class Conn:
 
     def read(self):
         try:
-            while True:
+            while self.reading.wait():
                 data = self.read_exact(24)
                 if data[0] == 0xC1:
                     data += self.read_exact(72)

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """Two daemons on loopback: lst as users run it, and what goes wrong on the way."""
 import json
+import os
 import re
+import struct
 import tempfile
 
+import golden_play
 import lib
 
 A, B = "127.0.0.1@tcp", "127.0.0.2@tcp"
+HELLO = golden_play.hello_of_01()
 
 
 def session(console, name, *tests, members=(A, B)):
@@ -133,6 +137,43 @@ def bench_prints_both_ways():
     a.stop()
 
 
+def gone_senders_of_parked_messages_hold_no_descriptors():
+    # Nobody serves JOIN (match bits 6) on the lazy portal 51: such a PUT waits, and nothing is read
+    # behind it. When its sender has gone it may wait for sock_timeout, not for ever.
+    a = lib.Daemon(A, {"timeout": 2, "accept": "all"})
+    before = len(os.listdir(f"/proc/{a.process.pid}/fd"))
+    put = golden_play.frame(golden_play.nid4("127.0.0.1"), golden_play.nid4("127.0.0.3"), 51, 6,
+                            b"\0" * 160)
+    player = golden_play.Player("127.0.0.1", HELLO)
+    for _ in range(20):
+        player.connect("127.0.0.3", golden_play.CONTROL).sock.sendall(put)
+        player.close()
+        player.conns.clear()
+    lib.wait_for(lambda: len(os.listdir(f"/proc/{a.process.pid}/fd")) <= before,
+                 "the descriptors of connections whose peer has gone")
+    a.stop()
+
+
+def stopping_waits_for_no_silent_peer():
+    # The peer asks for bulk data and reads none of it: the daemon still ends in an orderly way.
+    a = lib.Daemon(A)
+    player = golden_play.Player("127.0.0.1", HELLO)
+    for ctype in (golden_play.CONTROL, golden_play.BULK_IN, golden_play.BULK_OUT):
+        player.connect("127.0.0.3", ctype)
+    for conn in player.conns.values():
+        conn.pause()
+    control = player.conns["127.0.0.3", golden_play.CONTROL].sock
+    for i in range(12):
+        read = struct.pack("<IIIIII", 0xEEB0F00D, 1, 12, 0, 0, 1) + struct.pack(
+            "<QQIII", 1000 + 2 * i, 1001 + 2 * i, 1, 1 << 20, 1)
+        control.sendall(golden_play.frame(golden_play.nid4("127.0.0.1"),
+                                          golden_play.nid4("127.0.0.3"), 50, 11,
+                                          read.ljust(160, b"\0")))
+    lib.wait_for(lambda: sent(a) >= 1, "bulk to be under way")
+    a.stop()
+    player.close()
+
+
 def bad_configuration_is_refused():
     ni = "net:\n    - net type: tcp\n      local NI(s):\n        - nid: "
     for text, words in ((ni + "1.2.3.4@tcp\n", ("1.2.3.4",)),
@@ -157,4 +198,6 @@ def refused(text):
 if __name__ == "__main__":
     lib.enter()
     lib.cases(ping_both_ways, every_test_and_check, flipped_byte_is_a_data_error,
-              peer_killed_in_mid_batch, bench_prints_both_ways, bad_configuration_is_refused)
+              peer_killed_in_mid_batch, bench_prints_both_ways,
+              gone_senders_of_parked_messages_hold_no_descriptors,
+              stopping_waits_for_no_silent_peer, bad_configuration_is_refused)

@@ -9,11 +9,10 @@ sent), so the captured node's own pings before a first message and its own pushe
 import threading
 
 import lib
-from golden_play import ANY, BULK_IN, BULK_OUT, CONTROL, Player, load
+from golden_play import ANY, BULK_IN, BULK_OUT, CONTROL, Player, hello_of_01, load
 
 A, B = "10.77.0.2", "10.77.0.3"
-HELLO = bytes.fromhex(next(r["bytes"] for r in load("01-lnet-ping-discovery.jsonl")
-                           if r["kind"] == "hello"))
+HELLO = hello_of_01()
 MESSAGES = ("lnet", "noop")
 
 

@@ -205,8 +205,8 @@ TEST_F(PingTest, ATruncatedPushGrowsTheBuffer) {
     std::vector<u32> nids{2};
     for (u32 i = 0; i < 300; ++i) nids.push_back(1000 + i);
     const Bytes bytes = encode_ping(info_of(nids, 1));
-    ASSERT_GT(bytes.size(), ping_bytes_max);
-    EXPECT_EQ(push(bytes, 2).mlength, ping_bytes_max);
+    ASSERT_GT(bytes.size(), PingTarget::push_bytes_first);
+    EXPECT_EQ(push(bytes, 2).mlength, PingTarget::push_bytes_first);
     control([] {});
     EXPECT_FALSE(peer(2).multi_rail);
     // Once the small ones are used up, all is received.

@@ -181,7 +181,7 @@ TEST_F(SendTest, RepliesThatDoNotFit) {
     const Md attached = attach(5, any_bits(7), t.spec(accept_put));
     Hdr guess = response(MsgType::reply, request, 1);
     guess.handle.object_cookie = node_->impl().mds[0]->cookie_of(*node_->impl().mds[0]->at(0));
-    for (u32 slot = 0; slot < 16; ++slot) {
+    for (u32 slot = 0; slot < 8; ++slot) {
         const MdImpl& each = *node_->impl().mds[0]->at(slot);
         if (each.me != nullptr) guess.handle.object_cookie = each.cookie.load();
     }

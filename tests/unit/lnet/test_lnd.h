@@ -186,8 +186,7 @@ class TestNi final : public LndNi {
             TestNi& of_ending = ni;
             ni.up.finished(msg, status, Health::ok);
             delete this;
-            of_ending.endings_.fetch_sub(1);
-            of_ending.maybe_done();
+            of_ending.ended();
         }
         TestNi& ni;
         Msg& msg;
@@ -196,6 +195,15 @@ class TestNi final : public LndNi {
     void end_later(Msg& msg, Status status) {
         endings_.fetch_add(1);
         sched_.post(msg.cpt, *new Ending(*this, msg, status));
+    }
+    // Under the lock, so that whoever is not the last touches nothing afterwards.
+    void ended() {
+        Task* done = nullptr;
+        {
+            const std::lock_guard guard(lock_);
+            if (endings_.fetch_sub(1) == 1) done = std::exchange(done_, nullptr);
+        }
+        if (done != nullptr) sched_.post(0, *done);
     }
     void maybe_done() {
         Task* done = nullptr;
