@@ -34,7 +34,8 @@ class Passive : public testing::Test {
         EXPECT_TRUE(node->core.wait([&] { return node->core.received_ok == before + 1; }));
         conn.close();
         EXPECT_TRUE(eventually([&] {
-            for (const ctl::Value& peer : node->describe()["peers"].items())
+            const ctl::Value shown = node->describe();
+            for (const ctl::Value& peer : shown["peers"].items())
                 if (peer["nid"].as_text() == to_text(nid_at(200))) return false;
             return true;
         }));
