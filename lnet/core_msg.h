@@ -74,12 +74,12 @@ struct CoreMsg final : Msg, Task, ListHook<OnMd>, ListHook<OnQueue>, EventNode {
 class MsgPool {
  public:
     static constexpr u32 chunk_messages = 32;
-    static constexpr u64 messages_max = u64{1} << 20;
 
-    explicit MsgPool(NodeImpl& node, CptId cpt) : node_(node), cpt_(cpt) {}
+    MsgPool(NodeImpl& node, CptId cpt, u32 messages_max)
+        : node_(node), cpt_(cpt), messages_max_(messages_max) {}
     ~MsgPool();
     MsgPool(const MsgPool&) = delete;
-    // Null when messages_max are in use.
+    // Null when messages_max are in use, or memory is short.
     CoreMsg* take();
     void give(CoreMsg& msg);
     struct Use {
@@ -95,6 +95,7 @@ class MsgPool {
     };
     NodeImpl& node_;
     const CptId cpt_;
+    const u32 messages_max_;
     mutable std::mutex lock_;  // guards the rest
     List<CoreMsg, OnQueue> free_;
     std::unique_ptr<Chunk> chunks_;

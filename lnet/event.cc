@@ -76,6 +76,22 @@ void NodeImpl::free_md(MdImpl& md, MdHome& home) {
     mds[md.slot_cpt]->give(md);
 }
 
+bool NodeImpl::tracks(const MdOptions& md, MsgType type) const {
+    if (md.track_response) return true;
+    if (md.no_track_response) return false;
+    switch (options.response_tracking) {
+    case ResponseTracking::own:
+        return false;
+    case ResponseTracking::get:
+        return type == MsgType::get;
+    case ResponseTracking::put:
+        return type == MsgType::put;
+    case ResponseTracking::all:
+        break;
+    }
+    return true;
+}
+
 void NodeImpl::track_response(MdImpl& md, Instant now, bool& arm) {
     FloatHome& home = *md.floats;
     ++md.responses_due;

@@ -56,8 +56,17 @@ struct MdOptions {
     bool truncate = false;          // longer messages are cut
     bool ack_disable = false;       // never ACK
     bool auto_unlink = false;       // unlink when exhausted and idle
-    bool track_response = false;    // deadline for ACK/REPLY (transaction time-out)
+    // A deadline (transaction time-out) for the ACK or REPLY: always; never; else as the node's
+    // response_tracking says. Both at once: EINVAL.
+    bool track_response = false, no_track_response = false;
+    // What a PUT brings is counted and thrown away by the driver: the memory stays as it is.
+    bool discard = false;
+    friend bool operator==(const MdOptions&, const MdOptions&) = default;
 };
+// From LNet's own mask (lnet-wire 12.1). What a Mem and MdSpec say by themselves (KIOV, MAX_SIZE,
+// BULK_HANDLE) is accepted and adds nothing. EINVAL with a sentence: GPU_ADDR, GNILND, unknown
+// bits.
+Error md_options(u32 mask, MdOptions& out);
 
 struct MdSpec {
     const Mem* mem = nullptr;  // null = no bytes; outlives the MD (until its unlinked event)
@@ -131,10 +140,15 @@ class Md {
     u64 cookie_ = 0;
 };
 
+// Whose ACKs and REPLYs have a deadline when the MD does not say.
+enum class ResponseTracking : u8 { own, get, put, all };  // own: LNet's own pings and pushes
+
 struct NodeOptions {
     u32 retry_count = 2;
     u32 transaction_timeout_s = 150;
-    bool discovery = true;  // advertised; pushes are answered
+    ResponseTracking response_tracking = ResponseTracking::all;
+    u32 messages_max = 1u << 20;  // of a CPT: more are refused (ENOMEM) or dropped
+    bool discovery = true;        // advertised; pushes are answered
 };
 
 class Node {

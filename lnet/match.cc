@@ -40,7 +40,8 @@ Match take(MdImpl& md, const MatchRequest& request, CoreMsg& msg) {
     ++md.busy;
     md.messages.push_back(msg);
     msg.md = &md;
-    msg.payload = MemView{md.mem, moved > 0 ? room.offset : 0, moved};
+    if (request.get || !md.options.discard)
+        msg.payload = MemView{md.mem, moved > 0 ? room.offset : 0, moved};
     msg.event.mlength = moved;
     msg.event.offset = room.offset;
     msg.event.user = md.user;

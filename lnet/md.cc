@@ -16,7 +16,8 @@ u32 bytes_of(const MdSpec& spec) {
 }
 
 bool valid(const MdSpec& spec) {
-    return spec.max_size <= bytes_of(spec);
+    return spec.max_size <= bytes_of(spec) &&
+           !(spec.options.track_response && spec.options.no_track_response);
 }
 
 // Fills a fresh slot. The cookie is stored last, under the home's lock.

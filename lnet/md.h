@@ -6,6 +6,7 @@
 #include <bit>
 #include <memory>
 #include <mutex>
+#include <new>
 
 #include "lnet/core_msg.h"
 
@@ -142,7 +143,7 @@ template <class T> class SlotTable {
         return items ? &items[slot - start_of(chunk)] : nullptr;
     }
     // A free slot with a new generation; its cookie is not good until the caller stores it. Null
-    // when all slots are in use.
+    // when all slots are in use or memory is short.
     T* take() {
         for (;;) {
             u32 chunk;
@@ -155,8 +156,7 @@ template <class T> class SlotTable {
                 }
                 chunk = chunks_;
             }
-            if (chunk == chunks_max) return nullptr;
-            grow(chunk);
+            if (chunk == chunks_max || !grow(chunk)) return nullptr;
         }
     }
     void give(T& item) {
@@ -183,10 +183,12 @@ template <class T> class SlotTable {
     }
     static u32 start_of(u32 chunk) { return first_chunk * ((1u << chunk) - 1); }
     // Makes the chunk, unless another worker was faster.
-    void grow(u32 chunk) {
-        auto items = std::make_unique<T[]>(std::size_t{first_chunk} << chunk);
+    // False: no memory.
+    bool grow(u32 chunk) {
+        std::unique_ptr<T[]> items(new (std::nothrow) T[std::size_t{first_chunk} << chunk]);
+        if (items == nullptr) return false;
         const std::lock_guard guard(lock_);
-        if (chunk != chunks_) return;
+        if (chunk != chunks_) return true;
         for (u32 i = 0; i < first_chunk << chunk; ++i) {
             items[i].slot = start_of(chunk) + i;
             items[i].slot_cpt = cpt_;
@@ -195,6 +197,7 @@ template <class T> class SlotTable {
         found_[chunk].store(items.get(), std::memory_order_release);
         owned_[chunk] = std::move(items);
         ++chunks_;
+        return true;
     }
     const CptId cpt_;
     const u64 kind_;

@@ -71,13 +71,14 @@ CoreMsg* MsgPool::take() {
     for (;;) {
         {
             const std::lock_guard guard(lock_);
+            if (in_use_ >= messages_max_) return nullptr;
             if (CoreMsg* msg = free_.pop_front()) {
                 in_use_max_ = std::max(in_use_max_, ++in_use_);
                 return msg;
             }
-            if (messages_ >= messages_max) return nullptr;
         }
-        auto chunk = std::make_unique<Chunk>();
+        std::unique_ptr<Chunk> chunk(new (std::nothrow) Chunk);
+        if (chunk == nullptr) return nullptr;
         const std::lock_guard guard(lock_);
         for (CoreMsg& msg : chunk->messages) {
             msg.node = &node_;

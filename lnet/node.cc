@@ -35,7 +35,7 @@ NodeImpl::NodeImpl(Sched& its_sched, std::span<Lnd* const> its_lnds, const NodeO
     const CptId count = sched.cpts().size();
     CHECK(count > 0 && count <= 1u << Cookie::cpt_bits);
     for (CptId cpt = 0; cpt < count; ++cpt) {
-        msg_pools.push_back(std::make_unique<MsgPool>(*this, cpt));
+        msg_pools.push_back(std::make_unique<MsgPool>(*this, cpt, options.messages_max));
         mds.push_back(std::make_unique<SlotTable<MdImpl>>(cpt, Cookie::kind_md));
         mes.push_back(std::make_unique<SlotTable<MeImpl>>(cpt, Cookie::kind_me));
         for (u32 i = 0; i < homes_a_cpt; ++i)

@@ -70,6 +70,8 @@ struct NodeImpl {
     // With the MD's lock held.
     void response_done(MdImpl&);
     void track_response(MdImpl&, Instant now, bool& arm);
+    // Whether a PUT with ACK or a GET from that MD gets a deadline.
+    bool tracks(const MdOptions&, MsgType) const;
 
     // msg.cc: messages.
     CoreMsg* new_msg(CptId);

@@ -164,8 +164,10 @@ Status NodeImpl::start(u64 md_cookie, const NetTopology& now_valid, CoreMsg& msg
             if (msg.wants_response) {
                 msg.hdr.handle.interface_cookie = interface_cookie;
                 msg.hdr.handle.object_cookie = md_cookie;
-                track_response(*md, sched.now(), arm);
-                response_deadline = md->response_deadline;
+                if (tracks(md->options, msg.hdr.type)) {
+                    track_response(*md, sched.now(), arm);
+                    response_deadline = md->response_deadline;
+                }
             }
             if (msg.hdr.type == MsgType::put) {
                 msg.hdr.payload_length = md->length;

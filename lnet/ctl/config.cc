@@ -99,6 +99,9 @@ Error plan_global(const Value& map, ConfigPlan& out) {
     if (args.has("discovery")) options.discovery = args["discovery"].as_int() != 0;
     if (args.has("retry_count"))
         options.retry_count = static_cast<u32>(args["retry_count"].as_int());
+    if (args.has("response_tracking"))
+        options.response_tracking =
+            static_cast<ResponseTracking>(args["response_tracking"].as_int());
     if (args.has("transaction_timeout"))
         options.transaction_timeout_s = static_cast<u32>(args["transaction_timeout"].as_int());
     if (options.transaction_timeout_s <= options.retry_count)
@@ -178,6 +181,7 @@ Value export_config(std::span<const NiView> nis, const NodeOptions& options, u32
     global.set("discovery", options.discovery ? 1 : 0);
     global.set("retry_count", options.retry_count);
     global.set("transaction_timeout", options.transaction_timeout_s);
+    global.set("response_tracking", static_cast<i64>(options.response_tracking));
     Value tree = Value::map();
     if (nets.size() > 0) tree.set("net", std::move(nets));
     tree.set("global", std::move(global));

@@ -13,7 +13,8 @@ void config_export(Objects& objects, CallPtr call) {
 
 bool same_options(const NodeOptions& a, const NodeOptions& b) {
     return a.discovery == b.discovery && a.retry_count == b.retry_count &&
-           a.transaction_timeout_s == b.transaction_timeout_s;
+           a.transaction_timeout_s == b.transaction_timeout_s &&
+           a.response_tracking == b.response_tracking;
 }
 
 }  // namespace

@@ -199,6 +199,7 @@ Value show_global(const NodeOptions& options) {
     map.set("transaction_timeout", options.transaction_timeout_s);
     // The life of a message, shared by its attempts.
     map.set("lnd_timeout", (options.transaction_timeout_s - 1) / (options.retry_count + 1));
+    map.set("response_tracking", static_cast<i64>(options.response_tracking));
     return Value::map({{"global", std::move(map)}});
 }
 
