@@ -206,6 +206,7 @@ void Console::bench_tick() {
         bench.rpcs_before = bench.totals.rpcs;
         const bool stopped = bench.local && bench.state && !bench.state->running;
         if (bench.stalled >= stalled_max || (bench.stalled >= 2 && run >= bench.length)) {
+            bench.hurry = true;
             bench_fail(ETIMEDOUT, "The server answers no more: nothing moved for the last " +
                                       std::to_string(bench.stalled) + " seconds");
         } else if (stopped || run >= bench.length) {
@@ -242,7 +243,7 @@ void Console::bench_end() {
 // True when the asker has gone: the bench ends then.
 bool Console::bench_given_up() {
     if (!asker_gone()) return false;
-    bench_->cancelled = true;
+    bench_->hurry = true;
     bench_fail(ECANCELED, "The asker has gone");
     return true;
 }

@@ -28,7 +28,9 @@ class BulkPool {
     std::byte* get(u32 bytes, Waiter&);
     void put(u32 bytes, std::byte* buffer);
     // What a request for so many bytes takes.
-    static u64 size_of(u32 bytes) { return bytes <= 4096 ? 4096 : bytes <= 65536 ? 65536 : 1u << 20; }
+    static u64 size_of(u32 bytes) {
+        return bytes <= 4096 ? 4096 : bytes <= 65536 ? 65536 : 1u << 20;
+    }
     // Frees what is not in use.
     void trim();
     u64 bytes() const;

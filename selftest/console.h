@@ -95,7 +95,7 @@ class Console {
         Instant sampled_at{};
         bool first = true;
         bool ending = false;
-        bool cancelled = false;  // the asker has gone: nobody waits for slow nodes
+        bool hurry = false;  // nobody waits for it, or nobody answers: the end takes seconds
         StatReply client_before, server_before;
         Totals totals;
         std::optional<Framework::ClientState> state;

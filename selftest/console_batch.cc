@@ -185,19 +185,20 @@ void Console::add_test() {
         return;
     }
     const auto left_out = [](const Group* group) { return skipped_value(group->nodes); };
-    place_test(*batch, std::move(test), [this, batch, skipped_servers = left_out(to),
-                                         skipped_clients = left_out(from)](Results& servers,
-                                                                           Results& clients) {
-        Value reply = Value::map(), server_side = Value::map(), client_side = Value::map();
-        add_results(server_side, servers);
-        add_results(client_side, clients);
-        server_side.set("skipped", skipped_servers);
-        client_side.set("skipped", skipped_clients);
-        reply.set("index", static_cast<u64>(batch->tests.size()));
-        reply.set("servers", std::move(server_side));
-        reply.set("clients", std::move(client_side));
-        finish(std::move(reply));
-    });
+    place_test(*batch, std::move(test),
+               [this, batch, skipped_servers = left_out(to),
+                skipped_clients = left_out(from)](Results& servers, Results& clients) {
+                   Value reply = Value::map(), server_side = Value::map(),
+                         client_side = Value::map();
+                   add_results(server_side, servers);
+                   add_results(client_side, clients);
+                   server_side.set("skipped", skipped_servers);
+                   client_side.set("skipped", skipped_clients);
+                   reply.set("index", static_cast<u64>(batch->tests.size()));
+                   reply.set("servers", std::move(server_side));
+                   reply.set("clients", std::move(client_side));
+                   finish(std::move(reply));
+               });
 }
 
 // TEST to the servers, then to the clients. The test is in the batch even when some refused it.

@@ -98,11 +98,12 @@ void Console::end_session_then(Then then) {
     stop_batches_then([this, then = std::move(then)] {
         Nodes nodes;
         for (const auto& [nid, node] : session_->nodes) nodes.push_back(node.get());
-        const bool hurry = bench_ && bench_->cancelled;
-        leave(active_of(nodes), hurry ? transaction_limit_min_s : transaction_limit_max_s, [then](Results& results) {
-            Results kept = results;
-            then(kept);
-        });
+        const bool hurry = bench_ && bench_->hurry;
+        leave(active_of(nodes), hurry ? transaction_limit_min_s : transaction_limit_max_s,
+              [then](Results& results) {
+                  Results kept = results;
+                  then(kept);
+              });
     });
 }
 

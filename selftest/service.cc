@@ -39,7 +39,19 @@ void ServiceQueue::begin(Share& share, ServerRpc& rpc, u64 bytes) {
     rpc.admitted_ = true;
 }
 
+// Clients give up after the RPC time-out; one that has started anew is not to wait for its past.
+void ServiceQueue::drop_stale(Share& share) {
+    const Duration limit = context_.rpc_timeout();
+    while (limit > Duration{} && !share.waiting.empty() &&
+           context_.sched.now() - share.waiting.front().since > limit) {
+        share.waiting.pop_front();
+        --waiting_;
+        context_.counters.add(RpcCount::dropped);
+    }
+}
+
 bool ServiceQueue::take_first(Share& share, ServerRpc& rpc) {
+    drop_stale(share);
     if (share.waiting.empty() || !fits(share, share.waiting.front().bytes)) return false;
     rpc.in_ = share.waiting.front().in;
     begin(share, rpc, share.waiting.front().bytes);
@@ -59,7 +71,7 @@ ServiceQueue::Turn ServiceQueue::admit(ServerRpc& rpc) {
         return Turn::now;
     }
     if (share.waiting.size() >= waiting_per_peer_max || waiting_ >= waiting_max) return Turn::never;
-    share.waiting.push_back({rpc.in_, bytes});
+    share.waiting.push_back({rpc.in_, bytes, context_.sched.now()});
     ++waiting_;
     return take_first(share, rpc) ? Turn::now : Turn::later;
 }
@@ -148,8 +160,8 @@ void ServerRpc::take_request() {
     context_.counters.add(RpcCount::rcvd);
     const Type type = request_type(queue_.service_);
     // A shorter message leaves the rest of the last one in the buffer.
-    const auto bytes = std::span<const std::byte>(in_.message).first(
-        std::min<std::size_t>(in_.event.mlength, message_bytes));
+    const auto bytes = std::span<const std::byte>(in_.message)
+                           .first(std::min<std::size_t>(in_.event.mlength, message_bytes));
     const Arrival arrival =
         in_.event.status.ok() ? judge_request(bytes, type, in_.header) : Arrival::drop;
     if (arrival == Arrival::drop) {

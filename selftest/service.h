@@ -64,6 +64,7 @@ class ServiceQueue {
     struct Waiting {
         Arrived in;
         u64 bytes;
+        Instant since;
     };
     struct Share {
         u32 held = 0;   // ServerRpcs with requests of this peer
@@ -77,6 +78,7 @@ class ServiceQueue {
     bool next(ServerRpc& rpc);
     bool fits(const Share&, u64 bytes) const;
     void begin(Share&, ServerRpc&, u64 bytes);
+    void drop_stale(Share&);
     bool take_first(Share&, ServerRpc&);
 
     Context& context_;
@@ -158,9 +160,9 @@ class ServerRpc final : private Task {
     // MD may have led to the end of everything before the call returns.
     std::atomic<u32> refs_{1};
     bool arrived_ = false;
-    bool admitted_ = false;    // counts in its peer's share
-    bool resumed_ = false;     // has a request that had waited, to be served by run()
-    u64 data_bytes_ = 0;       // of the share
+    bool admitted_ = false;  // counts in its peer's share
+    bool resumed_ = false;   // has a request that had waited, to be served by run()
+    u64 data_bytes_ = 0;     // of the share
     bool bulk_put_ = false, bulk_moved_ = false;
     u32 bulk_bytes_ = 0;
     Status bulk_status_;

@@ -21,7 +21,8 @@ std::string getopt_words(const Words& words, std::span<const option> table, int 
     const std::string head = words[0] + ": ";
     if (!word.starts_with("--")) {
         const std::string letter(1, static_cast<char>(optopt));
-        return head + (refusal == ':' ? "option requires an argument -- '" : "invalid option -- '") +
+        return head +
+               (refusal == ':' ? "option requires an argument -- '" : "invalid option -- '") +
                letter + "'";
     }
     const std::string name = word.substr(0, word.find('='));
@@ -34,8 +35,7 @@ std::string getopt_words(const Words& words, std::span<const option> table, int 
     }
     if (refusal == ':') return head + "option '" + only + "' requires an argument";
     if (optopt != 0) return head + "option '" + only + "' doesn't allow an argument";
-    if (!like.empty())
-        return head + "option '" + word + "' is ambiguous; possibilities:" + like;
+    if (!like.empty()) return head + "option '" + word + "' is ambiguous; possibilities:" + like;
     return head + "unrecognized option '" + word + "'";
 }
 

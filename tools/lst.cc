@@ -59,8 +59,7 @@ int Lst::help(const Words& words) {
     }
     const std::string usage = lst_usage(words[1]);
     if (usage.empty())
-        return refuse("lst: '" + words[1] +
-                      "' is not a valid command. See 'lst --list-commands'.");
+        return refuse("lst: '" + words[1] + "' is not a valid command. See 'lst --list-commands'.");
     std::cout << words[1] << ": " << usage << "\n";
     return 0;
 }

@@ -223,11 +223,13 @@ void print_busy(const Value& nodes) {
 }  // namespace
 
 bool parse_bench(const Words& words, BenchOptions& out, std::string& complaint) {
-    constexpr LongOption options[] = {
-        {"sizes", required_argument, 's'},       {"seconds", required_argument, 't'},
-        {"concurrency", required_argument, 'c'}, {"check", required_argument, 'k'},
-        {"test", required_argument, 'T'},        {"json", no_argument, 'j'},
-        {"help", no_argument, 'h'}};
+    constexpr LongOption options[] = {{"sizes", required_argument, 's'},
+                                      {"seconds", required_argument, 't'},
+                                      {"concurrency", required_argument, 'c'},
+                                      {"check", required_argument, 'k'},
+                                      {"test", required_argument, 'T'},
+                                      {"json", no_argument, 'j'},
+                                      {"help", no_argument, 'h'}};
     std::vector<Parsed> parsed;
     complaint.clear();
     out.json = std::find(words.begin(), words.end(), "--json") != words.end();

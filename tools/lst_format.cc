@@ -267,8 +267,8 @@ Printed show_error(const LstCommand& command, const Value& reply) {
                 const i64 rpc_errno = node["rpc_errno"].as_int();
                 const i64 code = rpc_errno != 0 ? rpc_errno : node["framework_errno"].as_int();
                 printed.err +=
-                    fmt::format("RPC failure, can't show error on {}: {}\n",
-                                node["id"].as_text(), std::strerror(static_cast<int>(code)));
+                    fmt::format("RPC failure, can't show error on {}: {}\n", node["id"].as_text(),
+                                std::strerror(static_cast<int>(code)));
                 printed.code = lst_rpc_failed;
                 continue;
             }

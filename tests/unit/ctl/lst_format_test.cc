@@ -234,9 +234,9 @@ TEST(LstFormat, ErrorsAddWhatTheNodeSays) {
     // A sentence of the node that says all the kernel's words do stands alone.
     EXPECT_EQ(says("add_batch b", EEXIST, "batch already exists: \"b\""),
               "batch already exists: \"b\"\n");
-    EXPECT_EQ(says("add_test --from a --to b ping", ENOENT,
-                   "Can't find group in current session: \"b\""),
-              "Can't find group in current session: \"b\"\n");
+    EXPECT_EQ(
+        says("add_test --from a --to b ping", ENOENT, "Can't find group in current session: \"b\""),
+        "Can't find group in current session: \"b\"\n");
     EXPECT_EQ(says("run", ESRCH, "No session exists"), "No session exists\n");
     EXPECT_EQ(says("del_group g", EBUSY, "group \"g\" is used by a test"),
               "Failed to delete group: Device or resource busy: group \"g\" is used by a test\n");
@@ -258,8 +258,9 @@ TEST(LstFormat, NodesThatAreLeftOutAreNamed) {
         R"("skipped":[{"id":"12345-10.0.0.3@tcp","state":"Down","errno":110},)"
         R"({"id":"12345-10.0.0.4@tcp","state":"Busy","errno":16}])";
     const auto lines = [](const char* operation) {
-        return std::string(operation) + " skipped 12345-10.0.0.3@tcp [Down]: Connection timed out\n" +
-               operation + " skipped 12345-10.0.0.4@tcp [Busy]: Device or resource busy\n";
+        return std::string(operation) +
+               " skipped 12345-10.0.0.3@tcp [Down]: Connection timed out\n" + operation +
+               " skipped 12345-10.0.0.4@tcp [Busy]: Device or resource busy\n";
     };
     const struct {
         const char* line;
@@ -282,9 +283,9 @@ TEST(LstFormat, NodesThatAreLeftOutAreNamed) {
         EXPECT_EQ(printed.out, c.out);
         EXPECT_EQ(printed.code, c.code) << c.line;
     }
-    const Printed silent = format_reply(
-        parse("stop b"), json(R"({"unanswered":{"nodes":[{"id":"12345-10.0.0.3@tcp",)"
-                              R"("rpc_errno":110}]}})"));
+    const Printed silent =
+        format_reply(parse("stop b"), json(R"({"unanswered":{"nodes":[{"id":"12345-10.0.0.3@tcp",)"
+                                           R"("rpc_errno":110}]}})"));
     EXPECT_EQ(silent.err, "query batch RPC failed on 12345-10.0.0.3@tcp: Connection timed out\n");
     EXPECT_EQ(silent.code, 254);
 }
@@ -395,8 +396,7 @@ TEST(LstFormat, StatOfChangesWrapsAndFailures) {
     // So is one that failed in the sample before.
     EXPECT_EQ(format_stat(command, failed, two).err, printed.err);
     group.set("nodes", Value::list());
-    group.set("skipped",
-              json(R"([{"id":"12345-10.0.0.3@tcp","state":"Down","errno":113}])"));
+    group.set("skipped", json(R"([{"id":"12345-10.0.0.3@tcp","state":"Down","errno":113}])"));
     failed.set("groups", Value::list({group}));
     const Printed skipped = format_stat(command, failed, failed);
     EXPECT_EQ(skipped.err, "stat skipped 12345-10.0.0.3@tcp [Down]: No route to host\n");

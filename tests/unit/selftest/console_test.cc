@@ -423,10 +423,8 @@ TEST_F(SelftestConsole, a_bench_whose_asker_goes_away_at_any_time) {
     hosts(3);
     for (int i = 0; i < 20; ++i) {
         const std::size_t parts = i % 10 == 9 ? 1 : 0;
-        Pending bench =
-            console().start("bench", map({{"client", rig[1].text()},
-                                          {"server", rig[2].text()},
-                                          {"seconds", 600}}));
+        Pending bench = console().start(
+            "bench", map({{"client", rig[1].text()}, {"server", rig[2].text()}, {"seconds", 600}}));
         EXPECT_TRUE(eventually([&] { return bench.parts() >= parts; }));
         for (int turns = i * 50; turns > 0; --turns) std::this_thread::yield();
         bench.leave();
@@ -454,8 +452,7 @@ TEST_F(SelftestConsole, commands_whose_asker_has_gone_before_their_turn_are_give
     hosts(2);
     console().must("new_session");
     rig.net.cut(rig[1].nid(), true);
-    Pending slow =
-        console().start("ping", map({{"ids", texts({rig[1].text()})}, {"timeout", 3}}));
+    Pending slow = console().start("ping", map({{"ids", texts({rig[1].text()})}, {"timeout", 3}}));
     Pending given_up = console().start("add_batch", map({{"name", "b"}}));
     given_up.leave();
     EXPECT_EQ(given_up.wait().code(), -ECANCELED);
@@ -480,7 +477,7 @@ TEST_F(SelftestConsole, a_bench_whose_server_dies) {
 TEST_F(SelftestConsole, a_bench_that_stands_still_fails) {
     hosts(2);
     Pending bench = console().start(
-        "bench", map({{"client", console().text()}, {"server", rig[1].text()}, {"seconds", 3}}));
+        "bench", map({{"client", console().text()}, {"server", rig[1].text()}, {"seconds", 600}}));
     EXPECT_TRUE(eventually([&] { return bench.parts() > 0; }));
     rig.net.cut(rig[1].nid(), true);
     const Answer answer = bench.wait();

@@ -371,9 +371,9 @@ TEST_F(SelftestBrw, a_peer_that_does_not_answer_starves_nobody) {
         {
             Raw silent(bad);
             for (int i = 0; i < 300; ++i)
-                silent.put(node->nid(), portal_test, static_cast<u64>(Service::brw),
-                           request_of(Type::brw, native_order, 1,
-                                      BrwRequest{id(), id(), 2, length, 1}));
+                silent.put(
+                    node->nid(), portal_test, static_cast<u64>(Service::brw),
+                    request_of(Type::brw, native_order, 1, BrwRequest{id(), id(), 2, length, 1}));
             // All of them have arrived when this is answered: it comes behind them.
             const u64 rpyid = id();
             EXPECT_TRUE(silent
