@@ -421,12 +421,12 @@ TEST_F(SelftestConsole, a_bench_whose_asker_goes_away) {
 // The same between two others, where the console waits for an answer most of the time.
 TEST_F(SelftestConsole, a_bench_whose_asker_goes_away_at_any_time) {
     hosts(3);
-    for (int i = 0; i < 20; ++i) {
-        const std::size_t parts = i % 10 == 9 ? 1 : 0;
+    for (int i = 0; i < 10; ++i) {
+        const std::size_t parts = i == 9 ? 1 : 0;
         Pending bench = console().start(
             "bench", map({{"client", rig[1].text()}, {"server", rig[2].text()}, {"seconds", 600}}));
         EXPECT_TRUE(eventually([&] { return bench.parts() >= parts; }));
-        for (int turns = i * 50; turns > 0; --turns) std::this_thread::yield();
+        for (int turns = i * 100; turns > 0; --turns) std::this_thread::yield();
         bench.leave();
         EXPECT_EQ(bench.wait().code(), -ECANCELED);
         EXPECT_TRUE(eventually(

@@ -390,6 +390,19 @@ TEST_F(SelftestBrw, a_peer_that_does_not_answer_starves_nobody) {
     }
 }
 
+// What waits behind a peer's own requests is forgotten when its clients must have given it up.
+TEST_F(SelftestBrw, a_peer_that_starts_anew_does_not_wait_for_its_past) {
+    start({.rpc_timeout_s = 1, .server_bulk_bytes_max = 1 << 20}, {.transaction_timeout_s = 2});
+    for (int i = 0; i < 300; ++i)  // 150 rounds of 2 s each, if all of them were served
+        raw->put(node->nid(), portal_test, static_cast<u64>(Service::brw),
+                 request_of(Type::brw, native_order, 1, BrwRequest{id(), id(), 2, 1 << 20, 1}));
+    const BrwRequest request{id(), id(), 1, 4096, 3};
+    raw->post(portal_reply, request.bulkid, 4096, node->nid());
+    EXPECT_TRUE(
+        eventually([&] { return node->must("node_stats")["rpc"]["dropped"].as_int() >= 299; }));
+    EXPECT_EQ(brw(request), 0u);
+}
+
 // One peer may have more under way than its share of the buffers: what exceeds it waits its turn.
 TEST_F(SelftestBrw, requests_beyond_the_share_of_a_peer_wait) {
     start({.workitems = 64, .server_bulk_bytes_max = 1 << 20}, {});
