@@ -152,7 +152,7 @@ class Console {
     void place_test(ConsoleBatch&, ConsoleTest, std::function<void(Results&, Results&)>);
     void run();
     void stop();
-    void wait_idle(ConsoleBatch&, ctl::Value reply, Instant deadline);
+    void wait_idle(ConsoleBatch&, ctl::Value reply, Instant deadline, Results silent);
     void query();
     void control(ConsoleBatch&, const Nodes&, BatchOp, u32 test, u32 argument, u32 limit_s, Then);
     ctl::Value batch_value(const ConsoleBatch&, u32 test) const;

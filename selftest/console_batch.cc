@@ -323,7 +323,7 @@ void Console::stop() {
                 reply.set("skipped", skipped);
                 if (args()["wait"].as_bool(true)) {
                     wait_idle(*batch, std::move(reply),
-                              context_.sched.now() + std::chrono::seconds(stop_wait_max_s));
+                              context_.sched.now() + std::chrono::seconds(stop_wait_max_s), {});
                 } else {
                     reply.set("active", 0);
                     finish(std::move(reply));
@@ -333,14 +333,15 @@ void Console::stop() {
 
 // Asks the clients every second until none is active. One that cannot be asked counts as idle: its
 // tests end with its session; the reply names it under `unanswered`.
-void Console::wait_idle(ConsoleBatch& batch, Value reply, Instant deadline) {
+void Console::wait_idle(ConsoleBatch& batch, Value reply, Instant deadline, Results silent) {
     const auto left = std::chrono::ceil<std::chrono::seconds>(deadline - context_.sched.now());
     const u32 limit_s = static_cast<u32>(std::clamp<i64>(left.count(), 0, stop_wait_max_s));
     control(batch, batch.clients, BatchOp::query, 0, 0, limit_s,
-            [this, &batch, reply = std::move(reply), deadline](Results& results) mutable {
+            [this, &batch, reply = std::move(reply), deadline,
+             silent = std::move(silent)](Results& results) mutable {
                 u32 active = 0;
-                Results silent;
                 for (const NodeResult& result : results) {
+                    std::erase_if(silent, [&](const auto& r) { return r.node == result.node; });
                     if (!result.good()) silent.push_back(result);
                     Header header;
                     BatchReply body;
@@ -352,8 +353,9 @@ void Console::wait_idle(ConsoleBatch& batch, Value reply, Instant deadline) {
                     Value part = Value::map();
                     part.set("active", active);
                     job_.call->progress(std::move(part));
-                    wait(std::chrono::seconds(1),
-                         [this, &batch, reply, deadline] { wait_idle(batch, reply, deadline); });
+                    wait(std::chrono::seconds(1), [this, &batch, reply, deadline, silent] {
+                        wait_idle(batch, reply, deadline, silent);
+                    });
                     return;
                 }
                 batch.running = active > 0;

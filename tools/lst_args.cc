@@ -282,13 +282,10 @@ bool brw_word(Parse& p, const std::string& word) {
     const std::string key = word.substr(0, equals);
     const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
     if (equals == std::string::npos) {
-        const bool mode = same_word(word, "read") || same_word(word, "r") ||
-                          same_word(word, "write") || same_word(word, "w");
-        if (mode && p.out.args.has("mode")) return p.complain("Duplicate parameter: " + word);
-        if (same_word(word, "read") || same_word(word, "r")) {
-            p.out.args.set("mode", "read");
-        } else if (same_word(word, "write") || same_word(word, "w")) {
-            p.out.args.set("mode", "write");
+        const bool read = same_word(word, "read") || same_word(word, "r");
+        if (read || same_word(word, "write") || same_word(word, "w")) {
+            if (p.out.args.has("mode")) return p.complain("Duplicate parameter: " + word);
+            p.out.args.set("mode", read ? "read" : "write");
         } else if (same_word(word, "skip_rx_copy") || same_word(word, "skip-rx-copy")) {
             if (p.out.args.has("check")) return p.complain("Unknow flag " + word);
             p.out.args.set("check", "discard");
