@@ -17,7 +17,9 @@ void Console::bench() {
     const Value& in = args();
     const double seconds = in["seconds"].as_real(10);
     if (session_) {
-        fail(EEXIST, "Session \"" + session_->name + "\" exists: a bench needs the console alone");
+        fail(EEXIST, "session already exists: \"" + session_->name + "\" of " +
+                         to_text(Nid::from_nid4(session_->sid.nid)) +
+                         "; a bench needs the console alone: lst end_session");
         return;
     }
     if (!(seconds >= 0.1 && seconds <= 86400)) {
@@ -55,12 +57,13 @@ void Console::bench() {
 
 void Console::bench_join() {
     join({bench_->client, bench_->server}, [this](Results& results) {
+        // Whose answer was not waited for may have joined: it is told to leave.
+        for (const NodeResult& result : results)
+            if (result.rpc.code() == -EINTR) result.node->state = NodeState::active;
+        if (bench_given_up()) return;
         for (const NodeResult& result : results) {
             if (result.good()) continue;
-            const int code =
-                result.rpc.ok() ? static_cast<int>(result.framework) : -result.rpc.code();
-            bench_fail(code,
-                       to_text(result.node->nid) + ": create session: " + Status(-code).text());
+            bench_fail(errno_of(result), bench_failure(result, "create session"));
             return;
         }
         bench_run();
@@ -79,23 +82,27 @@ void Console::bench_run() {
     }
     bench_->spec = test.spec;
     place_test(*bench_->batch, std::move(test), [this](Results& servers, Results& clients) {
+        if (bench_given_up()) return;
         for (const Results* side : {&servers, &clients}) {
             for (const NodeResult& result : *side) {
                 if (result.good()) continue;
-                const int code =
-                    result.rpc.ok() ? static_cast<int>(result.framework) : -result.rpc.code();
-                bench_fail(code, to_text(result.node->nid) + ": add test: " + Status(-code).text());
+                bench_fail(errno_of(result), bench_failure(result, "add test"));
                 return;
             }
         }
         bench_sample([this] {
             control(*bench_->batch, bench_->batch->clients, BatchOp::run, 0, 0,
                     transaction_limit_max_s, [this](Results& results) {
+                        bench_->batch->running = true;  // or may be
+                        if (bench_given_up()) return;
                         if (results.empty() || !results.front().good()) {
-                            bench_fail(EIO, "the client did not run the test");
+                            if (results.empty())
+                                bench_fail(EIO, "no client took the test");
+                            else
+                                bench_fail(errno_of(results.front()),
+                                           bench_failure(results.front(), "run batch"));
                             return;
                         }
-                        bench_->batch->running = true;
                         bench_->started = context_.sched.now();
                         wait(std::min<Duration>(std::chrono::seconds(1), bench_->length),
                              [this] { bench_tick(); });
@@ -184,7 +191,9 @@ static double seconds_of(Duration duration) {
 }
 
 void Console::bench_tick() {
+    if (bench_given_up()) return;
     bench_sample([this] {
+        if (bench_given_up()) return;
         Bench& bench = *bench_;
         const Duration run = context_.sched.now() - bench.started;
         Value part = Value::map();
@@ -196,9 +205,8 @@ void Console::bench_tick() {
         bench.stalled = bench.totals.rpcs == bench.rpcs_before ? bench.stalled + 1 : 0;
         bench.rpcs_before = bench.totals.rpcs;
         const bool stopped = bench.local && bench.state && !bench.state->running;
-        if (asker_gone()) {
-            bench_fail(ECANCELED, "The asker has gone");
-        } else if (bench.stalled >= stalled_max || (bench.stalled >= 2 && run >= bench.length)) {
+        if (bench.stalled >= stalled_max || (bench.stalled >= 2 && run >= bench.length)) {
+            bench.hurry = true;
             bench_fail(ETIMEDOUT, "The server answers no more: nothing moved for the last " +
                                       std::to_string(bench.stalled) + " seconds");
         } else if (stopped || run >= bench.length) {
@@ -232,12 +240,29 @@ void Console::bench_end() {
     bench_close([this, reply = std::move(reply)] { finish(reply); });
 }
 
+// True when the asker has gone: the bench ends then.
+bool Console::bench_given_up() {
+    if (!asker_gone()) return false;
+    bench_->hurry = true;
+    bench_fail(ECANCELED, "The asker has gone");
+    return true;
+}
+
+// "NID: create session: Device or resource busy, in session "x" of NID".
+std::string Console::bench_failure(const NodeResult& result, std::string_view what) {
+    std::string text = to_text(result.node->nid) + ": " + std::string(what) + ": " +
+                       Status(-errno_of(result)).text();
+    const std::string holder = holder_text(result);
+    return holder.empty() ? text : text + ", it is in " + holder;
+}
+
 void Console::bench_fail(int code, std::string text) {
     bench_close([this, code, text = std::move(text)] { fail(code, text); });
 }
 
 // Whatever happened, the nodes are told and the console is free again.
 void Console::bench_close(std::function<void()> then) {
+    bench_->ending = true;
     end_session_then([this, then = std::move(then)](Results&) {
         bench_.reset();
         session_.reset();

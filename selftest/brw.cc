@@ -45,6 +45,11 @@ void BrwServer::handle(ServerRpc& rpc) {
     if (std::byte* buffer = pool_.get(body.length, rpc.waiter)) start(rpc, buffer);
 }
 
+u64 BrwServer::data_bytes(const ServerRpc& rpc) const {
+    const BrwRequest body = body_of(rpc);
+    return refusal(body, rpc.header().features) == 0 ? BulkPool::size_of(body.length) : 0;
+}
+
 void BrwServer::buffer_ready(ServerRpc& rpc) {
     start(rpc, rpc.waiter.buffer);
 }

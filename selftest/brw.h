@@ -23,6 +23,7 @@ class BrwServer final : public Handler {
     void handle(ServerRpc&) override;
     void bulk_done(ServerRpc&, Status) override;
     void buffer_ready(ServerRpc&) override;
+    u64 data_bytes(const ServerRpc&) const override;
     // Frees the buffers that are not in use.
     void trim() { pool_.trim(); }
 

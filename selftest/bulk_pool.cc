@@ -27,6 +27,19 @@ BulkPool::Size& BulkPool::size_for(u32 bytes) {
     return sizes_[2];
 }
 
+// Frees buffers of other sizes that are not in use, as far as it takes.
+void BulkPool::make_room(const Size& wanted) {
+    for (Size& size : sizes_) {
+        if (&size == &wanted) continue;
+        while (bytes_ + wanted.bytes > bytes_max_ && !size.free.empty()) {
+            std::free(size.free.back());
+            size.free.pop_back();
+            bytes_ -= size.bytes;
+            --size.count;
+        }
+    }
+}
+
 std::byte* BulkPool::get(u32 bytes, Waiter& waiter) {
     const std::lock_guard lock(mutex_);
     Size& size = size_for(bytes);
@@ -35,6 +48,7 @@ std::byte* BulkPool::get(u32 bytes, Waiter& waiter) {
         size.free.pop_back();
         return buffer;
     }
+    make_room(size);
     if (size.count == 0 || bytes_ + size.bytes <= bytes_max_) {
         if (std::byte* buffer = allocate(size.bytes)) {
             ++size.count;

@@ -20,12 +20,17 @@ class BulkPool {
         std::byte* buffer = nullptr;
     };
 
-    // Each size may always have one buffer, whatever bytes_max says.
+    // Each size may always have one buffer, whatever bytes_max says. Buffers of another size that
+    // are not in use give way.
     BulkPool(Sched& sched, u64 bytes_max) : sched_(sched), bytes_max_(bytes_max) {}
     ~BulkPool();
     // A buffer of at least `bytes` (at most 1 MiB), or null: then the waiter will get one.
     std::byte* get(u32 bytes, Waiter&);
     void put(u32 bytes, std::byte* buffer);
+    // What a request for so many bytes takes.
+    static u64 size_of(u32 bytes) {
+        return bytes <= 4096 ? 4096 : bytes <= 65536 ? 65536 : 1u << 20;
+    }
     // Frees what is not in use.
     void trim();
     u64 bytes() const;
@@ -39,6 +44,7 @@ class BulkPool {
         List<Waiter> waiters;
     };
     Size& size_for(u32 bytes);
+    void make_room(const Size& wanted);
 
     Sched& sched_;
     const u64 bytes_max_;

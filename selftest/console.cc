@@ -39,6 +39,43 @@ Value node_value(const ConsoleNode& node) {
     return out;
 }
 
+Value skipped_value(const std::vector<ConsoleNode*>& nodes) {
+    Value list = Value::list();
+    for (const ConsoleNode* node : nodes) {
+        if (node->state == NodeState::active) continue;
+        Value entry = node_value(*node);
+        entry.set("errno", node->error);
+        list.push(std::move(entry));
+    }
+    return list;
+}
+
+std::string cannot_find(std::string_view thing, std::string_view name) {
+    return "Can't find " + std::string(thing) + " in current session: \"" + std::string(name) +
+           "\"";
+}
+
+// Whose session a node is in instead of ours. Only the answer to MKSN tells its name.
+static bool holder_of(const NodeResult& result, std::string& name, std::string& nid) {
+    Header header;
+    SidReply body;
+    if (!result.rpc.ok() || result.node->state != NodeState::busy ||
+        !decode_message(result.message, header, body))
+        return false;
+    nid = to_text(Nid::from_nid4(body.sid.nid));
+    MakeSessionReply made;
+    if (header.type == reply_type(Type::make_session) &&
+        decode_message(result.message, header, made))
+        name = name_text(made.name);
+    return true;
+}
+
+std::string holder_text(const NodeResult& result) {
+    std::string name, nid;
+    if (!holder_of(result, name, nid)) return {};
+    return (name.empty() ? std::string("a session") : "session \"" + name + "\"") + " of " + nid;
+}
+
 Value counts_value(const std::vector<ConsoleNode*>& nodes) {
     u32 counts[4] = {};
     for (const ConsoleNode* node : nodes) ++counts[static_cast<u8>(node->state)];
@@ -62,6 +99,11 @@ void add_results(Value& to, const std::vector<NodeResult>& results, const AddMor
             ++rpc_failed;
         else if (result.framework != 0)
             ++framework_failed;
+        std::string holder, holder_nid;
+        if (holder_of(result, holder, holder_nid)) {
+            if (!holder.empty()) entry.set("session", holder);
+            entry.set("session_nid", holder_nid);
+        }
         if (more && result.rpc.ok()) more(result, entry);
         list.push(std::move(entry));
     }
@@ -173,8 +215,9 @@ void Console::answer(ctl::CallPtr call, Query ask, Needs needs) {
 }
 
 void Console::submit(Job job) {
-    if (bench_) {
-        job.call->fail({Status(-EBUSY), "A bench is running"});
+    // What comes while a bench ends waits for that.
+    if (bench_ && !bench_->ending && !asker_gone()) {
+        job.call->fail({Status(-EBUSY), "a bench is running; it ends with the lst that runs it"});
     } else if (waiting_.size() >= commands_waiting_max) {
         job.call->fail({Status(-EBUSY), "More than " + std::to_string(commands_waiting_max) +
                                             " commands are waiting"});
@@ -189,6 +232,11 @@ void Console::next() {
         job_ = std::move(waiting_.front());
         waiting_.pop_front();
         busy_ = true;
+        if (asker_gone()) {
+            fail(ECANCELED, "The asker has gone");
+            continue;
+        }
+        if (job_.call) job_.call->on_gone([this] { asker_left(); });
         Error error = refuse(job_.call ? args() : Value(), job_.needs);
         if (error.ok())
             (this->*job_.run)();
@@ -213,6 +261,19 @@ void Console::end_job() {
     context_.control([this] { next(); });
 }
 
+// Nobody waits for the answer any more: a pause ends now, and so does the bench.
+void Console::asker_left() {
+    if (wait_then_) {
+        waiter_.stop();
+        if (waiter_.on()) return;  // it fires already
+        const auto then = std::move(wait_then_);
+        wait_then_ = nullptr;
+        then();
+    } else if (bench_ && !bench_->ending && transaction_) {
+        transaction_->abort(Status(-EINTR));
+    }
+}
+
 // `then` gets the results; it is not called any more once the self test closes.
 void Console::transact(Service service, const Nodes& nodes, u32 limit_s, Transaction::Fill fill,
                        Then then, bool bulk) {
@@ -234,6 +295,7 @@ void Console::transact(Service service, const Nodes& nodes, u32 limit_s, Transac
                                                      else
                                                          then(done->results());
                                                  });
+    if (bench_ && !bench_->ending && asker_gone()) transaction_->abort(Status(-EINTR));
     transaction_->start();
 }
 

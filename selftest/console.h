@@ -94,6 +94,8 @@ class Console {
         Instant started{};
         Instant sampled_at{};
         bool first = true;
+        bool ending = false;
+        bool hurry = false;  // nobody waits for it, or nobody answers: the end takes seconds
         StatReply client_before, server_before;
         Totals totals;
         std::optional<Framework::ClientState> state;
@@ -109,6 +111,7 @@ class Console {
     void fail(int code, std::string text);
     void end_job();
     void abandon() { fail(ESHUTDOWN, "The self test of this node is closing"); }
+    void asker_left();
     bool asker_gone() const { return job_.call && !job_.call->alive(); }
     void transact(Service, const Nodes&, u32 limit_s, Transaction::Fill, Then, bool bulk = false);
     void wait(Duration, std::function<void()> then);
@@ -133,7 +136,7 @@ class Console {
     void remove_from_group(Group&);
     ctl::Value list_group(const ctl::Value&, Error&);
     void join(const Nodes&, Then);
-    void leave(const Nodes&, Then);
+    void leave(const Nodes&, u32 limit_s, Then);
     ConsoleNode& node(const Nid&);
     void drop_nodes(Group&, const Nodes&);
     // The nodes of NID expressions; those not known yet are made when `make` says so.
@@ -149,7 +152,7 @@ class Console {
     void place_test(ConsoleBatch&, ConsoleTest, std::function<void(Results&, Results&)>);
     void run();
     void stop();
-    void wait_idle(ConsoleBatch&, ctl::Value reply, Instant deadline);
+    void wait_idle(ConsoleBatch&, ctl::Value reply, Instant deadline, Results silent);
     void query();
     void control(ConsoleBatch&, const Nodes&, BatchOp, u32 test, u32 argument, u32 limit_s, Then);
     ctl::Value batch_value(const ConsoleBatch&, u32 test) const;
@@ -170,6 +173,8 @@ class Console {
     void bench_sampled(Results&);
     void bench_end();
     void bench_fail(int code, std::string text);
+    bool bench_given_up();
+    static std::string bench_failure(const NodeResult&, std::string_view what);
     void bench_close(std::function<void()> then);
 
     Context& context_;
@@ -189,6 +194,12 @@ class Console {
 // Nodes of `nodes` that are ACTIVE.
 std::vector<ConsoleNode*> active_of(const std::vector<ConsoleNode*>&);
 ctl::Value node_value(const ConsoleNode&);
+// `session "NAME" of NID`: whose session a node is in instead of ours; empty when it is in none.
+std::string holder_text(const NodeResult&);
+// Those of `nodes` that are not ACTIVE, so that a command leaves them out, each with `errno`: why.
+ctl::Value skipped_value(const std::vector<ConsoleNode*>& nodes);
+// `Can't find THING in current session: "NAME"`.
+std::string cannot_find(std::string_view thing, std::string_view name);
 ctl::Value counts_value(const std::vector<ConsoleNode*>&);
 // Sets `nodes`, `rpc_failed` and `framework_failed`; `more` adds to each entry that answered.
 using AddMore = std::function<void(const NodeResult&, ctl::Value&)>;

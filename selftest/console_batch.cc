@@ -28,6 +28,11 @@ void add_sides(Value& to, const std::vector<ConsoleNode*>& clients,
     to.set("servers", list_value(servers));
 }
 
+std::string no_such_test(const ConsoleBatch& batch, i64 test) {
+    return "Can't find test in current session: " + std::to_string(test) + " of batch \"" +
+           batch.name + "\", which has " + std::to_string(batch.tests.size());
+}
+
 void encode_test(Message& request, const Header& header, const TestRequest& body,
                  const TestSpec& spec) {
     if (spec.service == Service::ping) {
@@ -48,11 +53,11 @@ void encode_test(Message& request, const Header& header, const TestRequest& body
 void Console::add_batch() {
     const std::string& name = args()["name"].as_text();
     if (name.empty() || name.size() >= name_bytes) {
-        fail(ENAMETOOLONG, "name \"" + name + "\": 1 to 31 characters");
+        fail(name.empty() ? EINVAL : ENAMETOOLONG, "name \"" + name + "\": 1 to 31 characters");
         return;
     }
     if (session_->batch(name)) {
-        fail(EEXIST, "batch already exists");
+        fail(EEXIST, "batch already exists: \"" + name + "\"");
         return;
     }
     auto batch = std::make_unique<ConsoleBatch>();
@@ -92,13 +97,13 @@ Value Console::list_batch(const Value& in, Error& error) {
     for (const auto& batch : session_->batches) {
         if (in.has("name") && batch->name != in["name"].as_text()) continue;
         if (test < 0 || static_cast<u64>(test) > batch->tests.size()) {
-            error = {Status(-ENOENT), "Can't find test in current session"};
+            error = {Status(-ENOENT), no_such_test(*batch, test)};
             return {};
         }
         batches.push(batch_value(*batch, static_cast<u32>(test)));
     }
     if (in.has("name") && batches.size() == 0) {
-        error = {Status(-ENOENT), "Can't find batch in current session"};
+        error = {Status(-ENOENT), cannot_find("batch", in["name"].as_text())};
         return {};
     }
     Value reply = Value::map();
@@ -162,7 +167,9 @@ void Console::add_test() {
     Group* from = session_->group(in["from"].as_text());
     Group* to = session_->group(in["to"].as_text());
     if (!batch || !from || !to) {
-        fail(ENOENT, "Can't find test in current session");
+        fail(ENOENT, !batch  ? cannot_find("batch", in["batch"].as_text())
+                     : !from ? cannot_find("group", in["from"].as_text())
+                             : cannot_find("group", in["to"].as_text()));
         return;
     }
     if (batch->running) {
@@ -177,15 +184,21 @@ void Console::add_test() {
         fail(EINVAL, std::move(why));
         return;
     }
-    place_test(*batch, std::move(test), [this, batch](Results& servers, Results& clients) {
-        Value reply = Value::map(), server_side = Value::map(), client_side = Value::map();
-        add_results(server_side, servers);
-        add_results(client_side, clients);
-        reply.set("index", static_cast<u64>(batch->tests.size()));
-        reply.set("servers", std::move(server_side));
-        reply.set("clients", std::move(client_side));
-        finish(std::move(reply));
-    });
+    const auto left_out = [](const Group* group) { return skipped_value(group->nodes); };
+    place_test(*batch, std::move(test),
+               [this, batch, skipped_servers = left_out(to),
+                skipped_clients = left_out(from)](Results& servers, Results& clients) {
+                   Value reply = Value::map(), server_side = Value::map(),
+                         client_side = Value::map();
+                   add_results(server_side, servers);
+                   add_results(client_side, clients);
+                   server_side.set("skipped", skipped_servers);
+                   client_side.set("skipped", skipped_clients);
+                   reply.set("index", static_cast<u64>(batch->tests.size()));
+                   reply.set("servers", std::move(server_side));
+                   reply.set("clients", std::move(client_side));
+                   finish(std::move(reply));
+               });
 }
 
 // TEST to the servers, then to the clients. The test is in the batch even when some refused it.
@@ -275,7 +288,7 @@ void Console::run() {
     const Value& in = args();
     ConsoleBatch* batch = session_->batch(in.has("name") ? in["name"].as_text() : "batch");
     if (!batch) {
-        fail(ENOENT, "Can't find batch in current session");
+        fail(ENOENT, cannot_find("batch", in["name"].as_text()));
         return;
     }
     const i64 limit_s = in["timeout"].as_int(transaction_limit_max_s);
@@ -286,10 +299,11 @@ void Console::run() {
     // The wire's argument is the time-out as typed: kernel consoles send 0 when none was.
     const u32 typed_s = in.has("timeout") ? static_cast<u32>(limit_s) : 0;
     control(*batch, batch->clients, BatchOp::run, 0, typed_s, static_cast<u32>(limit_s),
-            [this, batch](Results& results) {
+            [this, batch, skipped = skipped_value(batch->clients)](Results& results) {
                 for (const NodeResult& result : results) batch->running |= result.good();
                 Value reply = Value::map();
                 add_results(reply, results);
+                reply.set("skipped", skipped);
                 finish(std::move(reply));
             });
 }
@@ -298,16 +312,18 @@ void Console::stop() {
     const Value& in = args();
     ConsoleBatch* batch = session_->batch(in.has("name") ? in["name"].as_text() : "batch");
     if (!batch) {
-        fail(ENOENT, "Can't find batch in current session");
+        fail(ENOENT, cannot_find("batch", in["name"].as_text()));
         return;
     }
     control(*batch, batch->clients, BatchOp::stop, 0, in["force"].as_bool() ? 1 : 0,
-            transaction_limit_max_s, [this, batch](Results& results) {
+            transaction_limit_max_s,
+            [this, batch, skipped = skipped_value(batch->clients)](Results& results) {
                 Value reply = Value::map();
                 add_results(reply, results);
+                reply.set("skipped", skipped);
                 if (args()["wait"].as_bool(true)) {
                     wait_idle(*batch, std::move(reply),
-                              context_.sched.now() + std::chrono::seconds(stop_wait_max_s));
+                              context_.sched.now() + std::chrono::seconds(stop_wait_max_s), {});
                 } else {
                     reply.set("active", 0);
                     finish(std::move(reply));
@@ -316,12 +332,17 @@ void Console::stop() {
 }
 
 // Asks the clients every second until none is active. One that cannot be asked counts as idle: its
-// tests end with its session.
-void Console::wait_idle(ConsoleBatch& batch, Value reply, Instant deadline) {
-    control(batch, batch.clients, BatchOp::query, 0, 0, transaction_limit_max_s,
-            [this, &batch, reply = std::move(reply), deadline](Results& results) {
+// tests end with its session; the reply names it under `unanswered`.
+void Console::wait_idle(ConsoleBatch& batch, Value reply, Instant deadline, Results silent) {
+    const auto left = std::chrono::ceil<std::chrono::seconds>(deadline - context_.sched.now());
+    const u32 limit_s = static_cast<u32>(std::clamp<i64>(left.count(), 0, stop_wait_max_s));
+    control(batch, batch.clients, BatchOp::query, 0, 0, limit_s,
+            [this, &batch, reply = std::move(reply), deadline,
+             silent = std::move(silent)](Results& results) mutable {
                 u32 active = 0;
                 for (const NodeResult& result : results) {
+                    std::erase_if(silent, [&](const auto& r) { return r.node == result.node; });
+                    if (!result.good()) silent.push_back(result);
                     Header header;
                     BatchReply body;
                     if (result.good() && decode_message(result.message, header, body) &&
@@ -332,14 +353,17 @@ void Console::wait_idle(ConsoleBatch& batch, Value reply, Instant deadline) {
                     Value part = Value::map();
                     part.set("active", active);
                     job_.call->progress(std::move(part));
-                    wait(std::chrono::seconds(1),
-                         [this, &batch, reply, deadline] { wait_idle(batch, reply, deadline); });
+                    wait(std::chrono::seconds(1), [this, &batch, reply, deadline, silent] {
+                        wait_idle(batch, reply, deadline, silent);
+                    });
                     return;
                 }
                 batch.running = active > 0;
-                Value last = reply;
-                last.set("active", active);
-                finish(std::move(last));
+                Value unanswered = Value::map();
+                add_results(unanswered, silent);
+                reply.set("unanswered", std::move(unanswered));
+                reply.set("active", active);
+                finish(std::move(reply));
             });
 }
 
@@ -347,13 +371,13 @@ void Console::query() {
     const Value& in = args();
     ConsoleBatch* batch = session_->batch(in.has("name") ? in["name"].as_text() : "batch");
     if (!batch) {
-        fail(ENOENT, "Can't find batch in current session");
+        fail(ENOENT, cannot_find("batch", in["name"].as_text()));
         return;
     }
     const i64 test = in["test"].as_int(0);
     const i64 limit_s = in["timeout"].as_int(5);
     if (test < 0 || static_cast<u64>(test) > batch->tests.size()) {
-        fail(ENOENT, "Can't find test in current session");
+        fail(ENOENT, no_such_test(*batch, test));
         return;
     }
     if (limit_s < 1 || limit_s > 0x7fffffff) {
@@ -366,9 +390,11 @@ void Console::query() {
         index > 0 ? (server ? batch->tests[index - 1].servers : batch->tests[index - 1].clients)
                   : (server ? batch->servers : batch->clients);
     control(*batch, nodes, BatchOp::query, index, 0, static_cast<u32>(limit_s),
-            [this, batch, whole = index == 0 && !server](Results& results) {
+            [this, batch, whole = index == 0 && !server,
+             skipped = skipped_value(nodes)](Results& results) {
                 u32 idle = 0, running = 0, failed = 0;
                 Value reply = Value::map();
+                reply.set("skipped", skipped);
                 add_results(reply, results, [&](const NodeResult& result, Value& entry) {
                     Header header;
                     BatchReply body;

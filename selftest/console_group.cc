@@ -36,7 +36,7 @@ bool Console::parse_ids(const Value& ids, bool make, std::vector<Nodes>& out, Er
         Nodes nodes;
         for (const Nid& nid : nids) {
             if (!make && !session_->nodes.contains(nid)) {
-                error = {Status(-ENOENT), to_text(nid) + ": not a node of this session"};
+                error = {Status(-ENOENT), cannot_find("node", to_text(nid))};
                 return false;
             }
             ConsoleNode* one = &node(nid);
@@ -88,9 +88,9 @@ void Console::join(const Nodes& nodes, Then then) {
 }
 
 // RMSN; a node that has no session any more has left as well.
-void Console::leave(const Nodes& nodes, Then then) {
+void Console::leave(const Nodes& nodes, u32 limit_s, Then then) {
     transact(
-        Service::remove_session, nodes, transaction_limit_max_s,
+        Service::remove_session, nodes, limit_s,
         [sid = session_->sid](u32, const Header& header, u64 rpyid, u64, Message& request,
                               std::vector<std::byte>&) {
             encode_message(request, native_order, header,
@@ -107,11 +107,11 @@ void Console::add_group() {
     const Value& in = args();
     const std::string& name = in["name"].as_text();
     if (name.empty() || name.size() >= name_bytes) {
-        fail(ENAMETOOLONG, "name \"" + name + "\": 1 to 31 characters");
+        fail(name.empty() ? EINVAL : ENAMETOOLONG, "name \"" + name + "\": 1 to 31 characters");
         return;
     }
     if (session_->group(name)) {
-        fail(EEXIST, "group already exists");
+        fail(EEXIST, "group already exists: \"" + name + "\"");
         return;
     }
     Error error;
@@ -171,7 +171,7 @@ void Console::drop_nodes(Group& group, const Nodes& nodes) {
 void Console::del_group() {
     Group* group = session_->group(args()["name"].as_text());
     if (!group) {
-        fail(ENOENT, "Can't find group in current session");
+        fail(ENOENT, cannot_find("group", args()["name"].as_text()));
         return;
     }
     if (group->tests > 0) {
@@ -180,7 +180,7 @@ void Console::del_group() {
     }
     Nodes last = active_of(group->nodes);
     std::erase_if(last, [](const ConsoleNode* one) { return one->groups > 1; });
-    leave(last, [this, group](Results& results) {
+    leave(last, transaction_limit_max_s, [this, group](Results& results) {
         Value reply = Value::map();
         add_results(reply, results);
         drop_nodes(*group, Nodes(group->nodes));
@@ -193,7 +193,7 @@ void Console::update_group() {
     const Value& in = args();
     Group* group = session_->group(in["name"].as_text());
     if (!group) {
-        fail(ENOENT, "Can't find group in current session");
+        fail(ENOENT, cannot_find("group", in["name"].as_text()));
         return;
     }
     if (group->tests > 0) {
@@ -267,12 +267,17 @@ void Console::remove_from_group(Group& group) {
         for (ConsoleNode* one : nodes) {
             const bool here =
                 std::find(group.nodes.begin(), group.nodes.end(), one) != group.nodes.end();
-            if (!here || std::find(out.begin(), out.end(), one) != out.end()) continue;
+            if (!here) {
+                fail(ENOENT, "Can't find node in group \"" + group.name + "\": \"" +
+                                 to_text(one->nid) + "\"");
+                return;
+            }
+            if (std::find(out.begin(), out.end(), one) != out.end()) continue;
             out.push_back(one);
             if (one->state == NodeState::active && one->groups == 1) last.push_back(one);
         }
     }
-    leave(last, [this, &group, out](Results& results) {
+    leave(last, transaction_limit_max_s, [this, &group, out](Results& results) {
         Value reply = Value::map();
         add_results(reply, results);
         const bool all = out.size() == group.nodes.size();

@@ -40,7 +40,7 @@ void Console::new_session() {
     const i64 timeout_s = in["timeout"].as_int(300);
     const i64 features = in["features"].as_int(features_known);
     if (name.empty() || name.size() >= name_bytes) {
-        fail(ENAMETOOLONG, "name \"" + name + "\": 1 to 31 characters");
+        fail(name.empty() ? EINVAL : ENAMETOOLONG, "name \"" + name + "\": 1 to 31 characters");
         return;
     }
     if (timeout_s < 0 || timeout_s > 0x7fffffff) {
@@ -71,7 +71,8 @@ void Console::new_session() {
     if (!session_) {
         create();
     } else if (!in["force"].as_bool()) {
-        fail(EEXIST, "Session \"" + session_->name + "\" exists already");
+        fail(EEXIST, "session already exists: \"" + session_->name + "\" of " +
+                         to_text(Nid::from_nid4(session_->sid.nid)));
     } else {
         end_session_then([this, create](Results&) {
             session_.reset();
@@ -97,10 +98,12 @@ void Console::end_session_then(Then then) {
     stop_batches_then([this, then = std::move(then)] {
         Nodes nodes;
         for (const auto& [nid, node] : session_->nodes) nodes.push_back(node.get());
-        leave(active_of(nodes), [then](Results& results) {
-            Results kept = results;
-            then(kept);
-        });
+        const bool hurry = bench_ && bench_->hurry;
+        leave(active_of(nodes), hurry ? transaction_limit_min_s : transaction_limit_max_s,
+              [then](Results& results) {
+                  Results kept = results;
+                  then(kept);
+              });
     });
 }
 

@@ -24,14 +24,21 @@ bool Console::targets(const Value& names, std::vector<std::pair<std::string, Nod
         std::string why;
         const Result<std::vector<Nid>> nids = expand_nids(text, why);
         Nodes nodes;
+        std::string missing;
         if (nids.ok()) {
             for (const Nid& nid : *nids) {
                 const auto known = session_->nodes.find(nid);
-                if (known != session_->nodes.end()) nodes.push_back(known->second.get());
+                if (known != session_->nodes.end())
+                    nodes.push_back(known->second.get());
+                else if (missing.empty())
+                    missing = to_text(nid);
             }
         }
         if (!nids.ok() || nodes.size() != nids->size()) {
-            fail(ENOENT, "Can't find " + text + " in current session");
+            if (nids.ok() || text.find('@') == std::string::npos)
+                fail(ENOENT, cannot_find(nids.ok() ? "node" : "group", nids.ok() ? missing : text));
+            else
+                fail(-nids.status().code(), std::move(why));
             return false;
         }
         out.emplace_back(text, std::move(nodes));
@@ -48,16 +55,19 @@ void Console::stat() {
     }
     if (!targets(args()["names"], groups)) return;
     Nodes all;
-    for (const auto& [name, nodes] : groups)
+    std::vector<Value> skipped;  // of each group
+    for (const auto& [name, nodes] : groups) {
+        skipped.push_back(skipped_value(nodes));
         for (ConsoleNode* one : active_of(nodes))
             if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
+    }
     transact(
         Service::stat, all, static_cast<u32>(limit_s),
         [sid = session_->sid](u32, const Header& header, u64 rpyid, u64, Message& request,
                               std::vector<std::byte>&) {
             encode_message(request, native_order, header, StatRequest{.rpyid = rpyid, .sid = sid});
         },
-        [this, groups](Results& results) {
+        [this, groups, skipped](Results& results) {
             Value list = Value::list();
             for (const auto& [name, nodes] : groups) {
                 Results mine;
@@ -72,6 +82,7 @@ void Console::stat() {
                     if (result.good() && decode_message(result.message, header, body))
                         add_counters(to, body);
                 });
+                entry.set("skipped", skipped[list.size()]);
                 list.push(std::move(entry));
             }
             Value reply = Value::map();
@@ -91,14 +102,14 @@ void Console::ping() {
     if (in.has("group")) {
         const Group* group = session_->group(in["group"].as_text());
         if (!group) {
-            fail(ENOENT, "Can't find debug in current session");
+            fail(ENOENT, cannot_find("group", in["group"].as_text()));
             return;
         }
         nodes = group->nodes;
     } else if (in.has("batch")) {
         const ConsoleBatch* batch = session_->batch(in["batch"].as_text());
         if (!batch) {
-            fail(ENOENT, "Can't find debug in current session");
+            fail(ENOENT, cannot_find("batch", in["batch"].as_text()));
             return;
         }
         nodes = in["server"].as_bool() ? batch->servers : batch->clients;

@@ -93,6 +93,10 @@ Result<std::vector<Nid>> expand_nids(std::string_view expression, std::string& w
             why = "NID " + quoted(text) + ": not of the form ADDRESS@NET, as 10.77.1.2@tcp";
             return Status(-EINVAL);
         }
+        if (nid->is_lo() && !text.starts_with("0@")) {
+            why = "NID " + quoted(text) + ": the loopback network has one address, 0@lo";
+            return Status(-EINVAL);
+        }
         if (!nid->is_nid4()) {
             why = "NID " + quoted(text) + ": self test carries 4-byte addresses only";
             return Status(-EAFNOSUPPORT);

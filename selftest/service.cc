@@ -14,6 +14,7 @@ void ServiceQueue::grow(u32 count) {
     while (rpcs_.size() < count && !context_.closing()) {
         const CptId cpt = static_cast<CptId>(rpcs_.size() % context_.sched.cpts().size());
         rpcs_.push_back(std::make_unique<ServerRpc>(context_, *this, cpt));
+        count_.store(static_cast<u32>(rpcs_.size()), std::memory_order_relaxed);
         context_.hold();
         rpcs_.back()->post();
     }
@@ -24,9 +25,69 @@ void ServiceQueue::close() {
     for (const auto& rpc : rpcs_) rpc->slot_.unlink(context_.node);
 }
 
+// A peer that has nothing under way always gets its turn.
+bool ServiceQueue::fits(const Share& share, u64 bytes) const {
+    const u32 held_max = count_.load(std::memory_order_relaxed) / 2;
+    return share.held == 0 || (share.held < held_max &&
+                               share.bytes + bytes <= context_.options.server_bulk_bytes_max / 2);
+}
+
+void ServiceQueue::begin(Share& share, ServerRpc& rpc, u64 bytes) {
+    ++share.held;
+    share.bytes += bytes;
+    rpc.data_bytes_ = bytes;
+    rpc.admitted_ = true;
+}
+
+// Clients give up after the RPC time-out; one that has started anew is not to wait for its past.
+void ServiceQueue::drop_stale(Share& share) {
+    const Duration limit = context_.rpc_timeout();
+    while (limit > Duration{} && !share.waiting.empty() &&
+           context_.sched.now() - share.waiting.front().since > limit) {
+        share.waiting.pop_front();
+        --waiting_;
+        context_.counters.add(RpcCount::dropped);
+    }
+}
+
+bool ServiceQueue::take_first(Share& share, ServerRpc& rpc) {
+    drop_stale(share);
+    if (share.waiting.empty() || !fits(share, share.waiting.front().bytes)) return false;
+    rpc.in_ = share.waiting.front().in;
+    begin(share, rpc, share.waiting.front().bytes);
+    share.waiting.pop_front();
+    --waiting_;
+    return true;
+}
+
+ServiceQueue::Turn ServiceQueue::admit(ServerRpc& rpc) {
+    const u64 bytes = handler_.data_bytes(rpc);
+    const std::lock_guard lock(mutex_);
+    if (shares_.size() > shares_max)
+        std::erase_if(shares_, [](const auto& each) { return each.second.held == 0; });
+    Share& share = shares_[rpc.in_.event.initiator.nid];
+    if (share.waiting.empty() && fits(share, bytes)) {
+        begin(share, rpc, bytes);
+        return Turn::now;
+    }
+    if (share.waiting.size() >= waiting_per_peer_max || waiting_ >= waiting_max) return Turn::never;
+    share.waiting.push_back({rpc.in_, bytes, context_.sched.now()});
+    ++waiting_;
+    return take_first(share, rpc) ? Turn::now : Turn::later;
+}
+
+bool ServiceQueue::next(ServerRpc& rpc) {
+    const std::lock_guard lock(mutex_);
+    Share& share = shares_[rpc.in_.event.initiator.nid];
+    --share.held;
+    share.bytes -= rpc.data_bytes_;
+    rpc.admitted_ = false;
+    return !context_.closing() && take_first(share, rpc);
+}
+
 ServerRpc::ServerRpc(Context& context, ServiceQueue& queue, CptId cpt)
-    : context_(context), queue_(queue), cpt_(cpt), request_{}, reply_{},
-      request_mem_(request_.data(), message_bytes, cpt),
+    : context_(context), queue_(queue), cpt_(cpt), in_{}, reply_{},
+      request_mem_(in_.message.data(), message_bytes, cpt),
       reply_mem_(reply_.data(), message_bytes, cpt) {
     waiter.task = &resume_;
     waiter.cpt = cpt;
@@ -40,7 +101,20 @@ void ServerRpc::Resume::run() {
     rpc.queue_.handler_.buffer_ready(rpc);
 }
 
+void ServerRpc::run() {
+    if (std::exchange(resumed_, false))
+        serve();
+    else
+        post();
+}
+
+// Ready for a request: one of the same peer that waits, or else whatever comes.
 void ServerRpc::post() {
+    if (admitted_ && queue_.next(*this)) {
+        resumed_ = true;
+        context_.sched.post(cpt_, *this);
+        return;
+    }
     arrived_ = false;
     refs_.fetch_add(1, std::memory_order_relaxed);
     const u64 turn = slot_.begin();
@@ -72,7 +146,7 @@ void ServerRpc::on_request(const Event& event) {
     ServerRpc& rpc = *static_cast<ServerRpc*>(event.user);
     if (event.kind == Event::Kind::put) {
         rpc.arrived_ = true;
-        rpc.arrival_ = event;
+        rpc.in_.event = event;
     }
     if (!event.unlinked) return;
     rpc.slot_.ended();
@@ -86,16 +160,30 @@ void ServerRpc::take_request() {
     context_.counters.add(RpcCount::rcvd);
     const Type type = request_type(queue_.service_);
     // A shorter message leaves the rest of the last one in the buffer.
-    const auto bytes = std::span<const std::byte>(request_).first(
-        std::min<std::size_t>(arrival_.mlength, message_bytes));
+    const auto bytes = std::span<const std::byte>(in_.message)
+                           .first(std::min<std::size_t>(in_.event.mlength, message_bytes));
     const Arrival arrival =
-        arrival_.status.ok() ? judge_request(bytes, type, header_) : Arrival::drop;
+        in_.event.status.ok() ? judge_request(bytes, type, in_.header) : Arrival::drop;
     if (arrival == Arrival::drop) {
         drop();
         return;
     }
-    order_ = *message_order(bytes);
-    if (arrival == Arrival::good)
+    in_.order = *message_order(bytes);
+    switch (queue_.admit(*this)) {
+    case ServiceQueue::Turn::now:
+        serve();
+        break;
+    case ServiceQueue::Turn::later:
+        context_.sched.post(cpt_, *this);
+        break;
+    case ServiceQueue::Turn::never:
+        drop();
+        break;
+    }
+}
+
+void ServerRpc::serve() {
+    if (in_.header.version == message_version)
         queue_.handler_.handle(*this);
     else if (portal_of(queue_.service_) == portal_framework)
         reply(features_known, SidReply{.status = EPROTO});
@@ -115,8 +203,8 @@ void ServerRpc::operate(u64 match_bits, const MdSpec& spec, bool put) {
     const u64 turn = slot_.begin();
     Result<Md> md = node.bind(spec);
     if (md.ok()) {
-        const ProcessId to{arrival_.source, arrival_.initiator.pid};
-        const Nid from = arrival_.target.nid;
+        const ProcessId to{in_.event.source, in_.event.initiator.pid};
+        const Nid from = in_.event.target.nid;
         const Status status =
             put ? node.put(
                       *md,
@@ -184,7 +272,7 @@ void ServerRpc::bulk_event(const Event& event) {
 void ServerRpc::send_reply() {
     u64 rpyid = 0;
     Header header;
-    decode_message(request_, header, rpyid);
+    decode_message(in_.message, header, rpyid);
     operate(rpyid,
             {.mem = &reply_mem_,
              .options = {.auto_unlink = true},

@@ -117,12 +117,17 @@ void Transaction::judge(NodeResult& result, const Item& item) {
         node.state = body.sid == spec_.sid     ? NodeState::active
                      : body.sid == sid_invalid ? NodeState::unknown
                                                : NodeState::busy;
+        node.error = node.state == NodeState::active ? 0
+                     : body.status != 0              ? static_cast<int>(body.status)
+                     : node.state == NodeState::busy ? EBUSY
+                                                     : ESRCH;
         return;
     }
     const bool limit = item.limited && result.rpc.code() == -ETIMEDOUT &&
                        std::max(spec_.limit_s, transaction_limit_min_s) < transaction_verdict_min_s;
-    if (limit) result.rpc = Status(-EINTR);
-    if (result.rpc.code() != -EINTR) node.state = NodeState::down;
+    if (limit || result.rpc.code() == -EINTR) return;
+    node.state = NodeState::down;
+    node.error = -result.rpc.code();
 }
 
 void Transaction::abort(Status why) {

@@ -25,6 +25,7 @@ struct ConsoleNode {
     u32 groups = 0;     // that hold it
     u32 timeout_s = 0;  // of its session, from its MKSN reply
     Instant contacted{};
+    int error = 0;  // errno of what made it other than ACTIVE; 0 = nothing yet
 };
 
 // What came of one node.
@@ -36,6 +37,11 @@ struct NodeResult {
     Message message{};  // the answer, valid when rpc is ok
     bool good() const { return rpc.ok() && framework == 0; }
 };
+
+// The positive errno of a node that failed; 0 when it did not.
+inline int errno_of(const NodeResult& result) {
+    return result.rpc.ok() ? static_cast<int>(result.framework) : -result.rpc.code();
+}
 
 class Transaction {
  public:

@@ -14,6 +14,31 @@ namespace {
 
 constexpr Duration silence = std::chrono::seconds(30);
 
+// What getopt says about argv[optind - 1], which it has just refused with '?' or, for an argument
+// that is missing, with ':'.
+std::string getopt_words(const Words& words, std::span<const option> table, int refusal) {
+    const std::string& word = words[static_cast<std::size_t>(optind) - 1];
+    const std::string head = words[0] + ": ";
+    if (!word.starts_with("--")) {
+        const std::string letter(1, static_cast<char>(optopt));
+        return head +
+               (refusal == ':' ? "option requires an argument -- '" : "invalid option -- '") +
+               letter + "'";
+    }
+    const std::string name = word.substr(0, word.find('='));
+    std::string like;  // options that the name abbreviates
+    std::string only;
+    for (const option& each : table) {
+        if (each.name == nullptr || !("--" + std::string(each.name)).starts_with(name)) continue;
+        only = "--" + std::string(each.name);
+        like += " '" + only + "'";
+    }
+    if (refusal == ':') return head + "option '" + only + "' requires an argument";
+    if (optopt != 0) return head + "option '" + only + "' doesn't allow an argument";
+    if (!like.empty()) return head + "option '" + word + "' is ambiguous; possibilities:" + like;
+    return head + "unrecognized option '" + word + "'";
+}
+
 }  // namespace
 
 Error take_common(Words& words, Common& out) {
@@ -48,9 +73,9 @@ Error take_common(Words& words, Common& out) {
 }
 
 bool parse_options(const Words& words, std::span<const LongOption> options,
-                   std::vector<Parsed>& out) {
+                   std::vector<Parsed>& out, std::string* complaint) {
     std::vector<option> table;
-    std::string letters;
+    std::string letters = complaint != nullptr ? ":" : "";
     for (const LongOption& each : options) {
         table.push_back({each.name, each.argument, nullptr, each.letter});
         if (each.letter >= 256) continue;  // has no short form
@@ -66,7 +91,10 @@ bool parse_options(const Words& words, std::span<const LongOption> options,
     optind = 0;  // GNU: start anew
     for (int letter; (letter = ::getopt_long(argc, argv.data(), letters.c_str(), table.data(),
                                              nullptr)) != -1;) {
-        if (letter == '?') return false;
+        if (letter == '?' || letter == ':') {
+            if (complaint != nullptr) *complaint = getopt_words(words, table, letter);
+            return false;
+        }
         Parsed parsed{letter, optarg != nullptr ? optarg : ""};
         for (const LongOption& each : options) {
             i64 number = 0;

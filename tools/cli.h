@@ -38,8 +38,9 @@ struct LongOption {
 // getopt_long over the words of a command (words[0] is its name), so that abbreviations, order and
 // messages are those of the kernel's tools. False: it has said on stderr what is wrong. An optional
 // argument may also be the next word when that is a number.
+// `complaint`: takes what getopt would say on stderr, without the newline.
 bool parse_options(const Words& words, std::span<const LongOption> options,
-                   std::vector<Parsed>& out);
+                   std::vector<Parsed>& out, std::string* complaint = nullptr);
 
 // Connects to the node on first use; keeps the connection for an interactive session.
 class Connection {

@@ -35,7 +35,13 @@ struct Flags {
 void describe(CLI::App& app, Flags& flags) {
     app.add_option("-c,--config", flags.config, "configuration file (YAML, as lnetctl export)")
         ->type_name("FILE");
-    app.add_option("--nid", flags.nids, "open an NI with this NID; repeatable")->type_name("NID");
+    app.add_option("--nid", flags.nids, "open an NI with this NID; repeatable")
+        ->type_name("NID")
+        ->check([](const std::string& text) -> std::string {
+            const Result<Nid> nid = parse_nid(text);
+            if (nid.ok() && !nid->any()) return {};
+            return "'" + text + "' is not allowed; allowed: a NID, as 192.168.10.1@tcp";
+        });
     app.add_option("--name,--node", flags.name, "name of the node, by which lnetctl finds it")
         ->type_name("NAME")
         ->capture_default_str();
@@ -80,10 +86,8 @@ Error read_config(const Flags& flags, ctl::Value& tree) {
         return {Status(-EINVAL), flags.config + ": the file must be a map"};
     ctl::Value nets = tree["net"].is_list() ? tree["net"] : ctl::Value::list();
     for (const std::string& text : flags.nids) {
-        const Result<Nid> nid = parse_nid(text);
-        if (!nid.ok() || nid->any())
-            return {Status(-EINVAL),
-                    "--nid: '" + text + "' is not allowed; allowed: a NID, as 192.168.10.1@tcp"};
+        const Result<Nid> nid = parse_nid(text);  // checked with the command line
+        if (!nid.ok()) return {nid.status(), "--nid: '" + text + "'"};
         ctl::Value block = ctl::Value::map();
         block.set("net type", to_text(nid->net()));
         block.set("local NI(s)", ctl::Value::list())

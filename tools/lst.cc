@@ -2,6 +2,7 @@
 // socket, prints in the kernel tool's words (lst_format, lst_stat).
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -35,6 +36,8 @@ class Lst {
     int run_query(const LstCommand& command);
     bool ask(const LstCommand& command, Value& reply, int& code);
     int print(const LstCommand& command, const Value& reply);
+    // Says on stderr why a command line cannot be: text, usage line or both.
+    int refuse(const std::string& text, const std::string& usage = {}, bool json = false) const;
     static void put(const Printed& printed) {
         std::cout << printed.out << std::flush;
         std::cerr << printed.err << std::flush;
@@ -45,8 +48,7 @@ class Lst {
 };
 
 // The key of the session, from the environment.
-bool session_key(i64& key) {
-    const char* text = std::getenv("LST_SESSION");
+bool session_key(const char* text, i64& key) {
     return text != nullptr && parse_int(text, key) && key >= 0 && key <= i64{0xffffffff};
 }
 
@@ -56,13 +58,16 @@ int Lst::help(const Words& words) {
         return 0;
     }
     const std::string usage = lst_usage(words[1]);
-    if (usage.empty()) {
-        std::cerr << "lst: '" << words[1]
-                  << "' is not a valid command. See 'lst --list-commands'.\n";
-        return lst_failed;
-    }
+    if (usage.empty())
+        return refuse("lst: '" + words[1] + "' is not a valid command. See 'lst --list-commands'.");
     std::cout << words[1] << ": " << usage << "\n";
     return 0;
+}
+
+int Lst::refuse(const std::string& text, const std::string& usage, bool json) const {
+    const std::string both = text + (text.empty() || usage.empty() ? "" : "\n") + usage;
+    std::cerr << (json || common_.json ? failure_json(-EINVAL, both) : both + "\n") << std::flush;
+    return lst_failed;
 }
 
 // False: the failure is printed and `code` is set.
@@ -70,7 +75,8 @@ bool Lst::ask(const LstCommand& command, Value& reply, int& code) {
     Error error;
     ctl::Client* client = connection_.get(error);
     if (client == nullptr) {
-        std::cerr << "lst: " << error.text << "\n";
+        std::cerr << (common_.json ? failure_json(error.status.code(), error.text)
+                                   : "lst: " + error.text + "\n");
         code = lst_failed;
         return false;
     }
@@ -89,9 +95,7 @@ bool Lst::ask(const LstCommand& command, Value& reply, int& code) {
     const bool lost = errno_of == -ETIMEDOUT || errno_of == -ECONNRESET || errno_of == -EPIPE;
     if (lost) connection_.forget();
     if (common_.json) {
-        const Value said =
-            Value::map({{"errno", Value(errno_of)}, {"descr", Value(answer.error.text)}});
-        std::cerr << to_json(said) << "\n";
+        std::cerr << failure_json(errno_of, answer.error.text);
         code = lst_failed;
         return false;
     }
@@ -142,10 +146,17 @@ int Lst::run_query(const LstCommand& command) {
 
 int Lst::run_command(LstCommand& command) {
     i64 key = 0;
-    const bool has_key = session_key(key);
-    if (command.needs_session && !has_key) {
-        std::cerr << "Can't find env LST_SESSION or value is not valid\n";
-        return lst_failed;
+    const char* text = std::getenv("LST_SESSION");
+    const bool has_key = session_key(text, key);
+    if (command.needs_session && !has_key)
+        return refuse("Can't find env LST_SESSION or value is not valid");
+    if (command.name == "new_session" && !has_key) {
+        if (text != nullptr)
+            return refuse("LST_SESSION: '" + std::string(text) +
+                          "' is not allowed; allowed: 0 ... 4294967295");
+        if (!common_.json)
+            std::cerr << "lst: LST_SESSION is not set: the key of the session is 0, and the other "
+                         "commands need LST_SESSION=0\n";
     }
     if (has_key && command.name != "show_session") command.args.set("key", key);
     if (command.name == "stat") return run_stat(command);
@@ -168,17 +179,16 @@ int Lst::run(const Words& words) {
     std::string complaint;
     if (words[0] == "bench") {
         BenchOptions options;
-        if (parse_bench(words, options, complaint)) return run_bench(common_, connection_, options);
-        if (!complaint.empty()) std::cerr << complaint << "\n";
-        std::cerr << lst_usage("bench") << "\n";
-        return lst_failed;
+        const bool good = parse_bench(words, options, complaint);
+        if (!good) return refuse(complaint, lst_usage("bench"), options.json);
+        if (options.help) return help({"help", "bench"});
+        return run_bench(common_, connection_, options);
     }
     LstCommand command;
     bool usage = false;
-    if (parse_lst(words, command, complaint, usage)) return run_command(command);
-    if (!complaint.empty()) std::cerr << complaint << "\n";
-    if (usage) std::cerr << lst_usage(words[0]) << "\n";
-    return lst_failed;
+    if (!parse_lst(words, command, complaint, usage))
+        return refuse(complaint, usage ? lst_usage(words[0]) : std::string());
+    return command.help ? help({"help", words[0]}) : run_command(command);
 }
 
 }  // namespace
@@ -189,7 +199,8 @@ int main(int argc, char** argv) {
     Words words(argv + 1, argv + argc);
     Common common;
     if (const ulnet::Error error = take_common(words, common); !error.ok()) {
-        std::cerr << "lst: " << error.text << "\n" << usage_text;
+        const std::string text = "lst: " + error.text + "\n" + std::string(usage_text);
+        std::cerr << (common.json ? failure_json(error.status.code(), text) : text);
         return lst_failed;
     }
     Lst lst(common);

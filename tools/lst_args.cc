@@ -12,6 +12,7 @@ namespace {
 
 using ctl::Value;
 
+constexpr int help_letter = 'h';  // of no command
 constexpr std::size_t name_bytes_max = 31;
 constexpr i64 transfer_bytes_max = 1 << 20;
 constexpr i64 concurrency_max = 1024;
@@ -59,6 +60,7 @@ struct Parse {
         return true;
     }
     bool good_name(const std::string& name) {
+        if (name.empty()) return complain("A name must not be empty");
         if (name.size() <= name_bytes_max) return true;
         return complain("Name length is limited to " + std::to_string(name_bytes_max));
     }
@@ -267,6 +269,7 @@ bool same_word(const std::string& text, const char* word) {
 
 bool brw_size(Parse& p, const std::string& text) {
     i64 bytes = 0;
+    if (p.out.args.has("size")) return p.complain("Duplicate parameter: size=" + text);
     if (!parse_size(text, bytes) || bytes < 1) return p.complain("Invalid size " + text);
     if (bytes > transfer_bytes_max)
         return p.complain("Size exceed limitation: " + std::to_string(bytes) + " bytes");
@@ -279,10 +282,10 @@ bool brw_word(Parse& p, const std::string& word) {
     const std::string key = word.substr(0, equals);
     const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
     if (equals == std::string::npos) {
-        if (same_word(word, "read") || same_word(word, "r")) {
-            p.out.args.set("mode", "read");
-        } else if (same_word(word, "write") || same_word(word, "w")) {
-            p.out.args.set("mode", "write");
+        const bool read = same_word(word, "read") || same_word(word, "r");
+        if (read || same_word(word, "write") || same_word(word, "w")) {
+            if (p.out.args.has("mode")) return p.complain("Duplicate parameter: " + word);
+            p.out.args.set("mode", read ? "read" : "write");
         } else if (same_word(word, "skip_rx_copy") || same_word(word, "skip-rx-copy")) {
             if (p.out.args.has("check")) return p.complain("Unknow flag " + word);
             p.out.args.set("check", "discard");
@@ -303,6 +306,7 @@ bool brw_word(Parse& p, const std::string& word) {
     if (same_word(key, "size") || same_word(key, "s")) return brw_size(p, value);
     if (same_word(key, "off") || same_word(key, "o")) {
         i64 offset = 0;
+        if (p.out.args.has("offset")) return p.complain("Duplicate parameter: " + word);
         if (!parse_size(value, offset) || offset < 0 || offset % 8 != 0)
             return p.complain("Invalid offset " + value);
         p.out.args.set("offset", offset);
@@ -440,11 +444,15 @@ bool parse_lst(const Words& words, LstCommand& out, std::string& complaint, bool
         return false;
     }
     out.name = out.verb = words[0];
+    std::vector<LongOption> options(entry->options.begin(), entry->options.end());
+    options.push_back({"help", no_argument, help_letter});
     std::vector<Parsed> parsed;
-    if (!parse_options(words, entry->options, parsed)) {
+    if (!parse_options(words, options, parsed, &complaint)) {
         usage = true;
         return false;
     }
+    for (const Parsed& each : parsed) out.help = out.help || each.letter == help_letter;
+    if (out.help) return true;
     Parse parse{parsed, out, complaint, usage};
     return entry->parse(parse);
 }

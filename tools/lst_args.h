@@ -13,13 +13,14 @@ struct LstCommand {
     std::string verb;  // of the node, mostly the same
     ctl::Value args = ctl::Value::map();
     bool needs_session = true;       // LST_SESSION must be set
+    bool help = false;               // --help: only the usage line is wanted
     std::set<int> flags;             // options that only matter to what is printed
     std::vector<std::string> names;  // groups or NIDs as written
     i64 delay_s = 0, count = 0;      // stat, query
 };
 
-// Fills `out` for words[0] and its options. False: `complaint` is what to print (already said by
-// getopt when empty), followed by the usage line when `usage` is set.
+// Fills `out` for words[0] and its options. False: `complaint` is what to print, followed by the
+// usage line when `usage` is set.
 bool parse_lst(const Words& words, LstCommand& out, std::string& complaint, bool& usage);
 
 // "Usage: lst run [--timeout TIME] [NAME]"; empty for a command that does not exist.

@@ -72,11 +72,12 @@ double per_second(const Value& reply, std::string_view key) {
 // One line of progress: over itself on a terminal, one after the other elsewhere.
 class ProgressLine {
  public:
-    explicit ProgressLine(std::string label) : label_(std::move(label)) {}
+    ProgressLine(std::string label, bool silent) : label_(std::move(label)), silent_(silent) {}
     ~ProgressLine() {
         if (terminal_ && shown_) std::cerr << "\r\033[K" << std::flush;
     }
     void show(const Value& part) {
+        if (silent_) return;
         const std::string line =
             fmt::format("{}: {:.0f} s, {:.1f} MiB/s, {:.0f} RPC/s, {} errors", label_,
                         part["seconds"].as_real(), per_second(part, "bytes") / (1 << 20),
@@ -87,6 +88,7 @@ class ProgressLine {
 
  private:
     const std::string label_;
+    const bool silent_;
     const bool terminal_ = ::isatty(STDERR_FILENO) != 0;
     bool shown_ = false;
 };
@@ -145,9 +147,15 @@ Value show_cpts(ctl::Client& client) {
     return client.call("cpt", "show", Value::map(), look_silence).value["cpt"];
 }
 
+// A failure, on stderr.
+void say(bool json, int code, const std::string& text) {
+    std::cerr << (json ? failure_json(code, text) : "lst: " + text + "\n");
+}
+
 // Runs one line of the table; false when it failed.
 bool run_one(Reached& console, const BenchOptions& options, const std::string& test, i64 size,
              Value& reply) {
+    const std::string label = test == "ping" ? test : test + " " + size_text(size);
     Value args = Value::map();
     args.set("client", options.client);
     args.set("server", options.server);
@@ -162,7 +170,7 @@ bool run_one(Reached& console, const BenchOptions& options, const std::string& t
         args.set("seconds", static_cast<i64>(options.seconds));
     else
         args.set("seconds", options.seconds);
-    ProgressLine line(test == "ping" ? "ping" : test + " " + size_text(size));
+    ProgressLine line(label, options.json);
     Value samples = Value::list();
     ctl::Client::Answer answer =
         console.client.call("lst", "bench", std::move(args), bench_silence, [&](const Value& part) {
@@ -172,15 +180,17 @@ bool run_one(Reached& console, const BenchOptions& options, const std::string& t
     if (!answer.ok()) {
         LstCommand command;
         command.name = command.verb = "bench";
-        std::cerr << "lst: " << format_error(command, answer.error).err;
+        if (options.json)
+            say(true, answer.error.status.code(), answer.error.text);
+        else
+            std::cerr << "lst: " << format_error(command, answer.error).err;
         return false;
     }
     reply = std::move(answer.value);
     reply.set("samples", std::move(samples));
     const i64 errors = reply["errors"].as_int(), rpcs = reply["rpcs"].as_int();
-    if (errors > 0)
-        std::cerr << fmt::format("lst: {} {}: {} errors\n", test, size_text(size), errors);
-    if (rpcs <= 0) std::cerr << fmt::format("lst: {} {}: no traffic\n", test, size_text(size));
+    if (errors > 0) say(options.json, -EIO, fmt::format("{}: {} errors", label, errors));
+    if (rpcs <= 0) say(options.json, -EIO, label + ": no traffic");
     return errors == 0 && rpcs > 0;
 }
 
@@ -213,13 +223,19 @@ void print_busy(const Value& nodes) {
 }  // namespace
 
 bool parse_bench(const Words& words, BenchOptions& out, std::string& complaint) {
-    constexpr LongOption options[] = {
-        {"sizes", required_argument, 's'},       {"seconds", required_argument, 't'},
-        {"concurrency", required_argument, 'c'}, {"check", required_argument, 'k'},
-        {"test", required_argument, 'T'},        {"json", no_argument, 'j'}};
+    constexpr LongOption options[] = {{"sizes", required_argument, 's'},
+                                      {"seconds", required_argument, 't'},
+                                      {"concurrency", required_argument, 'c'},
+                                      {"check", required_argument, 'k'},
+                                      {"test", required_argument, 'T'},
+                                      {"json", no_argument, 'j'},
+                                      {"help", no_argument, 'h'}};
     std::vector<Parsed> parsed;
     complaint.clear();
-    if (!parse_options(words, options, parsed)) return false;
+    out.json = std::find(words.begin(), words.end(), "--json") != words.end();
+    if (!parse_options(words, options, parsed, &complaint)) return false;
+    for (const Parsed& each : parsed) out.help = out.help || each.letter == 'h';
+    if (out.help) return true;
     std::vector<std::string> nids;
     const auto bad = [&](const char* option, const std::string& value, const char* allowed) {
         complaint = fmt::format("{}: '{}' is not allowed; allowed: {}", option, value, allowed);
@@ -338,11 +354,13 @@ Value busy_between(const Value& before, const Value& after) {
     return list;
 }
 
-int run_bench(const Common& common, Connection& connection, const BenchOptions& options) {
+int run_bench(const Common& common, Connection& connection, const BenchOptions& asked) {
+    BenchOptions options = asked;
+    options.json = asked.json || common.json;
     Error error;
     std::vector<Reached> nodes = reach_nodes(connection, error);
     if (nodes.empty()) {
-        std::cerr << "lst: " << error.text << "\n";
+        say(options.json, error.status.code(), error.text);
         return lst_failed;
     }
     // Latencies are measured by the client, so the node that is the client makes the best console.
@@ -351,7 +369,7 @@ int run_bench(const Common& common, Connection& connection, const BenchOptions& 
         if (!console->has(options.client) && node.has(options.client)) console = &node;
         node.cpts_before = show_cpts(node.client);
     }
-    const bool json = options.json || common.json;
+    const bool json = options.json;
     if (!json) std::cout << bench_head(options) << std::flush;
     Value runs = Value::list();
     bool good = true;
@@ -360,7 +378,10 @@ int run_bench(const Common& common, Connection& connection, const BenchOptions& 
             Value reply;
             const bool fine = run_one(*console, options, test, size, reply);
             good = good && fine;
-            if (reply.is_null()) return lst_failed;  // it did not even start: neither will others
+            if (reply.is_null()) {  // it did not even start: neither will others
+                if (json) std::cout << to_json(Value::map({{"runs", runs}})) << "\n";
+                return lst_failed;
+            }
             if (!json) std::cout << bench_line(options, test, reply) << std::flush;
             runs.push(bench_json(test, reply));
             if (test == "ping") break;  // has no size

@@ -6,6 +6,7 @@
 namespace ulnet::tools {
 
 struct BenchOptions {
+    bool help = false;           // --help: only the usage line is wanted
     std::string client, server;  // NIDs as written
     std::vector<std::string> tests{"write", "read"};
     std::vector<i64> sizes{4096, 65536, 1 << 20};

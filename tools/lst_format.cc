@@ -23,21 +23,12 @@ bool failed_node(const Value& node) {
     return node["rpc_errno"].as_int() != 0 || node["framework_errno"].as_int() != 0;
 }
 
-// One line for each node that failed, and the exit code they ask for.
-void report_failures(const Value& nodes, const char* operation, Printed& printed) {
-    for (const Value& node : nodes.items()) {
-        const int rpc = static_cast<int>(node["rpc_errno"].as_int());
-        const int framework = static_cast<int>(node["framework_errno"].as_int());
-        if (rpc != 0) {
-            printed.err += fmt::format("{} RPC failed on {}: {}\n", operation, node["id"].as_text(),
-                                       std::strerror(rpc));
-            printed.code = lst_rpc_failed;
-        } else if (framework != 0) {
-            printed.err += fmt::format("operation {} failed on {}: {}\n", operation,
-                                       node["id"].as_text(), std::strerror(framework));
-            if (printed.code == 0) printed.code = lst_node_failed;
-        }
-    }
+// " (session "x" of NID)" for a node that another console has.
+std::string holder_of(const Value& node) {
+    if (!node.has("session_nid")) return {};
+    const std::string name =
+        node.has("session") ? "session \"" + node["session"].as_text() + "\"" : "a session";
+    return fmt::format(" ({} of {})", name, node["session_nid"].as_text());
 }
 
 Printed new_session(const Value& reply) {
@@ -232,6 +223,8 @@ Printed query(const LstCommand& command, const Value& reply) {
     }
     if (reply["framework_failed"].as_int() > 0) printed.code = lst_node_failed;
     if (reply["rpc_failed"].as_int() > 0) printed.code = lst_rpc_failed;
+    report_failures(nodes, "query batch", printed);
+    report_skipped(reply["skipped"], "query batch", printed);
     return printed;
 }
 
@@ -240,12 +233,19 @@ Printed add_test(const Value& reply) {
     report_failures(reply["servers"]["nodes"], "add test", printed);
     report_failures(reply["clients"]["nodes"], "add test", printed);
     if (printed.code == 0) printed.out = "Test was added successfully\n";
+    // The nodes that take part have it: what is said about others changes no code.
+    const int code = printed.code;
+    report_skipped(reply["servers"]["skipped"], "add test", printed);
+    report_skipped(reply["clients"]["skipped"], "add test", printed);
+    printed.code = code;
     return printed;
 }
 
 Printed stop(const Value& reply) {
     Printed printed;
     report_failures(reply["nodes"], "stop batch", printed);
+    report_failures(reply["unanswered"]["nodes"], "query batch", printed);
+    report_skipped(reply["skipped"], "stop batch", printed);
     const i64 active = reply["active"].as_int();
     if (active > 0) {
         printed.err += fmt::format("{} nodes are still running\n", active);
@@ -264,8 +264,11 @@ Printed show_error(const LstCommand& command, const Value& reply) {
         printed.out += group["name"].as_text() + ":\n";
         for (const Value& node : group["nodes"].items()) {
             if (failed_node(node)) {
+                const i64 rpc_errno = node["rpc_errno"].as_int();
+                const i64 code = rpc_errno != 0 ? rpc_errno : node["framework_errno"].as_int();
                 printed.err +=
-                    fmt::format("RPC failure, can't show error on {}\n", node["id"].as_text());
+                    fmt::format("RPC failure, can't show error on {}: {}\n", node["id"].as_text(),
+                                std::strerror(static_cast<int>(code)));
                 printed.code = lst_rpc_failed;
                 continue;
             }
@@ -288,13 +291,14 @@ Printed show_error(const LstCommand& command, const Value& reply) {
         }
         printed.out +=
             fmt::format("Total {} error nodes in {}\n", with_errors, group["name"].as_text());
+        report_skipped(group["skipped"], "show error", printed);
     }
     return printed;
 }
 
 // What the kernel's tool calls the thing that is missing or there already.
 std::string thing_of(const LstCommand& command) {
-    if (command.name == "new_session") return "session";
+    if (command.name == "new_session" || command.name == "bench") return "session";
     if (command.name == "add_group" || command.name == "del_group" ||
         command.name == "update_group")
         return "group";
@@ -319,6 +323,36 @@ std::string action_of(const LstCommand& command) {
 
 }  // namespace
 
+void report_failures(const Value& nodes, const char* operation, Printed& printed) {
+    for (const Value& node : nodes.items()) {
+        const int rpc = static_cast<int>(node["rpc_errno"].as_int());
+        const int framework = static_cast<int>(node["framework_errno"].as_int());
+        if (rpc != 0) {
+            printed.err += fmt::format("{} RPC failed on {}: {}\n", operation, node["id"].as_text(),
+                                       std::strerror(rpc));
+            printed.code = lst_rpc_failed;
+        } else if (framework != 0) {
+            printed.err +=
+                fmt::format("operation {} failed on {}: {}{}\n", operation, node["id"].as_text(),
+                            std::strerror(framework), holder_of(node));
+            if (printed.code == 0) printed.code = lst_node_failed;
+        }
+    }
+}
+
+void report_skipped(const Value& nodes, const char* operation, Printed& printed) {
+    for (const Value& node : nodes.items()) {
+        const int code = static_cast<int>(node["errno"].as_int());
+        printed.err += fmt::format("{} skipped {} [{}]{}\n", operation, node["id"].as_text(),
+                                   node["state"].as_text(),
+                                   code != 0 ? std::string(": ") + std::strerror(code) : "");
+        if (node["state"].as_text() == "Down")
+            printed.code = lst_rpc_failed;
+        else if (printed.code == 0)
+            printed.code = lst_node_failed;
+    }
+}
+
 Printed format_reply(const LstCommand& command, const Value& reply) {
     const std::string& name = command.name;
     if (name == "new_session") return new_session(reply);
@@ -336,14 +370,18 @@ Printed format_reply(const LstCommand& command, const Value& reply) {
     if (name == "run") {
         Printed printed;
         report_failures(reply["nodes"], "Run batch", printed);
-        if (printed.code == 0) printed.out = command.args["name"].as_text() + " is running now\n";
+        const bool runs = printed.code == 0;
+        report_skipped(reply["skipped"], "Run batch", printed);
+        if (runs) printed.out = command.args["name"].as_text() + " is running now\n";
         return printed;
     }
     return {};  // add_batch says nothing
 }
 
 Printed format_error(const LstCommand& command, const Error& error) {
+    const std::string said = error.text == error.status.text() ? std::string() : error.text;
     std::string text;
+    bool enough = true;  // the node's sentence says all that `text` does
     switch (-error.status.code()) {
     case ESRCH:
         text = "No session exists";
@@ -357,18 +395,26 @@ Printed format_error(const LstCommand& command, const Error& error) {
     case ENOENT:
         text = "Can't find " + thing_of(command) + " in current session";
         break;
-    case EINVAL:
-        text = "Invalid parameters list in command line";
-        break;
     case EEXIST:
         text = thing_of(command) + " already exists";
         break;
+    case EINVAL:
+        text = "Invalid parameters list in command line";
+        enough = false;
+        break;
     default:
-        text = "Failed to " + action_of(command) + ": " + error.status.text();
+        text = "Failed to " + action_of(command);
+        if (said.find(error.status.text()) == std::string::npos)
+            text += std::string(": ") + error.status.text();
+        enough = false;
     }
     // The kernel's words first, for scripts; then what the node says, for people.
-    if (!error.text.empty() && error.text != error.status.text()) text += ": " + error.text;
+    if (!said.empty()) text = enough ? said : text + ": " + said;
     return {{}, text + "\n", lst_failed};
+}
+
+std::string failure_json(int code, const std::string& text) {
+    return to_json(Value::map({{"errno", Value(code)}, {"descr", Value(text)}})) + "\n";
 }
 
 std::string format_progress(const LstCommand& command, const Value& part) {

@@ -17,6 +17,11 @@ struct Printed {
 
 Printed format_reply(const LstCommand&, const ctl::Value& reply);
 Printed format_error(const LstCommand&, const Error&);
+// The lines, and the code, for nodes of `what` that failed and for those that `what` left out.
+void report_failures(const ctl::Value& nodes, const char* operation, Printed&);
+void report_skipped(const ctl::Value& nodes, const char* operation, Printed&);
+// A failure with --json, for stderr: {"errno": NEGATIVE, "descr": TEXT}.
+std::string failure_json(int code, const std::string& text);
 // "N batch in stopping" for a progress part of `stop`; nothing for others.
 std::string format_progress(const LstCommand&, const ctl::Value& part);
 

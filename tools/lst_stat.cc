@@ -34,6 +34,19 @@ const Value* find_node(const Value& group, const std::string& id) {
     return nullptr;
 }
 
+// Those that failed in either sample, as report_failures() takes them.
+Value failures_of(const Value& before, const Value& after) {
+    Value list = Value::list();
+    for (const Value& node : after["nodes"].items()) {
+        const Value* old = find_node(before, node["id"].as_text());
+        if (failed_node(node))
+            list.push(node);
+        else if (old != nullptr && failed_node(*old))
+            list.push(*old);
+    }
+    return list;
+}
+
 // Message counters and the clock are 32 bits wide on the wire and wrap; lengths are 64 bits.
 double difference32(const Value& before, const Value& after, std::string_view key) {
     return static_cast<u32>(static_cast<u32>(after[key].as_int()) -
@@ -114,6 +127,7 @@ Printed format_stat(const LstCommand& command, const Value& before, const Value&
         const Value* old = nullptr;
         for (const Value& each : before["groups"].items())
             if (each["name"].as_text() == name) old = &each;
+        report_skipped(group["skipped"], "stat", printed);
         Rates rates;
         std::size_t failed = 0;
         if (old == nullptr || !rates_of(*old, group, decimal ? mega : mebi, rates, failed)) {
@@ -121,6 +135,7 @@ Printed format_stat(const LstCommand& command, const Value& before, const Value&
             continue;
         }
         if (failed > 0) {
+            report_failures(failures_of(*old, group), "stat", printed);
             printed.err += fmt::format("Failed to stat on {} nodes\n", failed);
             printed.code = lst_rpc_failed;
         }

@@ -25,6 +25,9 @@ class Call {
     virtual void fail(Error error) = 0;
     virtual void progress(Value part) = 0;
     virtual bool alive() const = 0;
+    // Runs `fn` once, on the control strand, when the asker goes away (soon, when it has gone); not
+    // any more once the call has ended, as long as that happens on the control strand too.
+    virtual void on_gone(std::function<void()> fn) = 0;
 };
 using CallPtr = std::unique_ptr<Call>;
 

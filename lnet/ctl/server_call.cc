@@ -16,7 +16,8 @@ std::string error_text(i64 id, const Error& error) {
     return to_json(reply);
 }
 
-Server::Hub::Hub() : event_fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+Server::Hub::Hub(Control control)
+    : event_fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), control_(std::move(control)) {}
 
 Server::Hub::~Hub() {
     if (event_fd >= 0) ::close(event_fd);
@@ -28,13 +29,53 @@ void Server::Hub::join(u64 client) {
 }
 
 void Server::Hub::leave(u64 client) {
-    std::lock_guard lock(mutex_);
-    alive_.erase(client);
+    {
+        std::lock_guard lock(mutex_);
+        alive_.erase(client);
+    }
+    tell_gone();
 }
 
 bool Server::Hub::alive(u64 client) {
     std::lock_guard lock(mutex_);
     return alive_.contains(client);
+}
+
+void Server::Hub::watch(u64 client, const Call* call, std::function<void()> fn) {
+    {
+        std::lock_guard lock(mutex_);
+        watchers_[call] = {client, std::move(fn)};
+        if (alive_.contains(client)) return;
+    }
+    tell_gone();
+}
+
+void Server::Hub::unwatch(const Call* call) {
+    std::lock_guard lock(mutex_);
+    watchers_.erase(call);
+}
+
+// One at a time: what one of them does may end the call of another.
+void Server::Hub::tell_gone() {
+    const auto is_gone = [this](const auto& each) { return !alive_.contains(each.second.client); };
+    {
+        std::lock_guard lock(mutex_);
+        if (std::none_of(watchers_.begin(), watchers_.end(), is_gone)) return;
+    }
+    control_([self = shared_from_this(), is_gone] {
+        for (;;) {
+            std::function<void()> fn;
+            {
+                std::lock_guard lock(self->mutex_);
+                const auto found =
+                    std::find_if(self->watchers_.begin(), self->watchers_.end(), is_gone);
+                if (found == self->watchers_.end()) return;
+                fn = std::move(found->second.fn);
+                self->watchers_.erase(found);
+            }
+            fn();
+        }
+    });
 }
 
 void Server::Hub::put(Answer answer) {
@@ -59,10 +100,13 @@ std::vector<Server::Hub::Answer> Server::Hub::take() {
 }
 
 void Server::Hub::end() {
-    std::lock_guard lock(mutex_);
-    alive_.clear();
-    waiting_.clear();
-    waiting_bytes_ = 0;
+    {
+        std::lock_guard lock(mutex_);
+        alive_.clear();
+        waiting_.clear();
+        waiting_bytes_ = 0;
+    }
+    tell_gone();
 }
 
 Server::SocketCall::~SocketCall() {
@@ -99,6 +143,7 @@ void Server::SocketCall::progress(Value part) {
 void Server::SocketCall::end(std::string json) {
     CHECK(!answered_);
     answered_ = true;
+    hub_->unwatch(this);
     hub_->put({client_, std::move(json), true});
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <deque>
+#include <map>
 #include <mutex>
 #include <unordered_set>
 #include <vector>
@@ -21,27 +22,37 @@ std::string error_text(i64 id, const Error&);
 
 // The way back from any thread to the server: an outbox and an eventfd that wakes the poller.
 // Calls share it, so it outlives the Server when they do; then what they say goes nowhere.
-struct Server::Hub {
+struct Server::Hub : std::enable_shared_from_this<Hub> {
     struct Answer {
         u64 client;
         std::string json;
         bool last;  // ends a call
     };
-    Hub();
+    explicit Hub(Control control);
     ~Hub();
     void join(u64 client);
     void leave(u64 client);
     bool alive(u64 client);
+    // `fn` runs on the control strand when the client goes away, unless unwatch() comes before.
+    void watch(u64 client, const Call*, std::function<void()> fn);
+    void unwatch(const Call*);
     // Progress is thrown away when the poller does not keep up with more than this.
     static constexpr std::size_t waiting_bytes_max = reply_bytes_max;
     void put(Answer);
     std::vector<Answer> take();
-    void end();  // the Server is gone
+    void end();  // the Server goes
 
     int event_fd = -1;
 
  private:
+    struct Watcher {
+        u64 client;
+        std::function<void()> fn;
+    };
+    void tell_gone();
+    const Control control_;
     std::mutex mutex_;  // guards: all below; a leaf
+    std::map<const Call*, Watcher> watchers_;
     std::vector<Answer> waiting_;
     std::size_t waiting_bytes_ = 0;
     std::unordered_set<u64> alive_;
@@ -75,6 +86,7 @@ class Server::SocketCall final : public Call {
     void fail(Error error) override;
     void progress(Value part) override;
     bool alive() const override { return hub_->alive(client_); }
+    void on_gone(std::function<void()> fn) override { hub_->watch(client_, this, std::move(fn)); }
 
  private:
     void end(std::string json);

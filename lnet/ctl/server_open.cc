@@ -41,7 +41,7 @@ void close_fd(int& fd) {
 Server::Server(Sched& sched, const Registry& registry, Control control,
                const ServerOptions& options)
     : sched_(sched), registry_(registry), control_(std::move(control)), options_(options),
-      hub_(std::make_shared<Hub>()), next_id_(client_id_first) {}
+      hub_(std::make_shared<Hub>(control_)), next_id_(client_id_first) {}
 
 Result<std::unique_ptr<Server>> Server::open(Sched& sched, const Registry& registry,
                                              Control control, const ServerOptions& options,

@@ -7,6 +7,8 @@ prints one line a case, "ok NAME" or "FAILED NAME: why", and exits 1 when one fa
 import json
 import os
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -59,6 +61,19 @@ def wait_for(condition, what, deadline_s=DEADLINE_S):
         time.sleep(0.01)
 
 
+def read_exact(stream, count):
+    """So many bytes of a stream; `count` may be a frame's length as it is on the wire."""
+    if isinstance(count, bytes):
+        count = struct.unpack("<I", count)[0]
+    data = b""
+    while len(data) < count:
+        part = stream.read(count - len(data))
+        if not part:
+            raise AssertionError("the connection ended")
+        data += part
+    return data
+
+
 class Daemon:
     """An lnetd with one tcp NI on `nid`."""
 
@@ -109,6 +124,21 @@ class Daemon:
     def show(self, *args):
         """A lnetctl show as a tree."""
         return json.loads(self.lnetctl("--json", *args)[1])
+
+    def ask(self, object_name, verb, **args):
+        """A command of the control socket as a tree: what no tool asks for."""
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(DEADLINE_S)
+            sock.connect(self.socket)
+            for message in ({"hello": "ulnet", "version": 1},
+                            {"id": 1, "object": object_name, "verb": verb, "args": args}):
+                text = json.dumps(message).encode()
+                sock.sendall(struct.pack("<I", len(text)) + text)
+                with sock.makefile("rb", buffering=0) as stream:
+                    reply = json.loads(read_exact(stream, read_exact(stream, 4)))
+        if reply["status"] != 0:
+            raise AssertionError(f"{object_name} {verb}: {reply['errors']}")
+        return reply["value"]
 
     def stop(self):
         """Ends the daemon in the orderly way; fails when it does not end well."""

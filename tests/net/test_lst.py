@@ -4,6 +4,7 @@ import json
 import os
 import re
 import struct
+import subprocess
 import tempfile
 
 import golden_play
@@ -159,20 +160,177 @@ def stopping_waits_for_no_silent_peer():
     # The peer asks for bulk data and reads none of it: the daemon still ends in an orderly way.
     a = lib.Daemon(A)
     player = golden_play.Player("127.0.0.1", HELLO)
-    for ctype in (golden_play.CONTROL, golden_play.BULK_IN, golden_play.BULK_OUT):
-        player.connect("127.0.0.3", ctype)
-    for conn in player.conns.values():
-        conn.pause()
-    control = player.conns["127.0.0.3", golden_play.CONTROL].sock
-    for i in range(12):
-        read = struct.pack("<IIIIII", 0xEEB0F00D, 1, 12, 0, 0, 1) + struct.pack(
-            "<QQIII", 1000 + 2 * i, 1001 + 2 * i, 1, 1 << 20, 1)
-        control.sendall(golden_play.frame(golden_play.nid4("127.0.0.1"),
-                                          golden_play.nid4("127.0.0.3"), 50, 11,
-                                          read.ljust(160, b"\0")))
+    flood(player, "127.0.0.3", 12)
     lib.wait_for(lambda: sent(a) >= 1, "bulk to be under way")
     a.stop()
     player.close()
+
+
+def flood(player, source, count):
+    """`count` BRW reads of 1 MiB from a played node that reads nothing of what it asks for."""
+    for ctype in (golden_play.CONTROL, golden_play.BULK_IN, golden_play.BULK_OUT):
+        player.connect(source, ctype)
+    for conn in player.conns.values():
+        conn.pause()
+    control = player.conns[source, golden_play.CONTROL].sock
+    for i in range(count):
+        read = struct.pack("<IIIIII", 0xEEB0F00D, 1, 12, 0, 0, 1) + struct.pack(
+            "<QQIII", 1000 + 2 * i, 1001 + 2 * i, 1, 1 << 20, 1)
+        control.sendall(golden_play.frame(golden_play.nid4(player.under_test),
+                                          golden_play.nid4(source), 50, 11,
+                                          read.ljust(160, b"\0")))
+
+
+def a_peer_that_reads_nothing_starves_nobody():
+    # Longer than the test waits: the flood stays where it is.
+    a, b = lib.Daemon(A, {"timeout": 300}), lib.Daemon(B)
+    player = golden_play.Player("127.0.0.1", HELLO)
+    flood(player, "127.0.0.3", 300)
+    lib.wait_for(lambda: rpcs_received(a) >= 300, "all of the flood to arrive")
+    session(b, "fair", *[f"--loop 20 --from b --to a brw {rw} check=full size={size}"
+                         for rw in ("read", "write") for size in ("4K", "1M")])
+    b.lst("run", "work")
+    lib.wait_for(lambda: idle(b), "the batch to end beside the flood")
+    assert errors(b, "a", "b")[0] == 0
+    b.lst("end_session")
+    b.stop()
+    a.stop()
+    player.close()
+
+
+def rpcs_received(node):
+    """RPCs that the node has taken, by the socket: lst shows its own console's nodes only."""
+    return node.ask("lst", "node_stats")["rpc"]["rcvd"]
+
+
+def killed_bench_leaves_the_console_free():
+    a, b = lib.Daemon(A), lib.Daemon(B)
+    bench = start_bench(a, A, B, "--seconds", "600")
+    bench.kill()
+    bench.wait()
+    # At once: what comes now waits until the bench has ended.
+    out = a.lst("new_session", "next")[1]
+    assert out.startswith("SESSION: next"), out
+    assert a.ask("lst", "node_stats")["session"] is None
+    lib.wait_for(lambda: b.ask("lst", "node_stats")["session"] is None, "b to be left")
+    a.lst("end_session")
+    a.stop()
+    b.stop()
+
+
+def start_bench(node, *args):
+    """A bench that has shown its first progress."""
+    bench = subprocess.Popen([f"{lib.tools()}/lst", "--socket", node.socket, "bench", *args],
+                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    assert "RPC/s" in bench.stderr.readline()
+    return bench
+
+
+def bench_fails_when_the_server_is_dead():
+    a, b = lib.Daemon(A), lib.Daemon(B)
+    bench = start_bench(a, A, B, "--seconds", "600", "--sizes", "64K")
+    b.kill()
+    err = bench.communicate(timeout=lib.DEADLINE_S)[1]
+    assert bench.returncode == 255, (bench.returncode, err)
+    assert "errors" in err or "nothing moved" in err, err
+    code, _, err = a.lst("bench", A, B, "--seconds", "0.5", check=False)
+    assert code == 255 and B in err, err
+    assert err.count("No route to host") == 1, f"said once: {err}"
+    a.stop()
+
+
+def bench_of_half_a_second():
+    a, b = lib.Daemon(A), lib.Daemon(B)
+
+    def seconds():
+        out = a.lst("bench", A, B, "--sizes", "4K", "--seconds", "0.5", "--test", "write",
+                    "--json")[1]
+        return json.loads(out)["runs"][0]["seconds"]
+    # Never less; a busy machine makes it more, but not every time.
+    assert lib.wait_for(lambda: 0.5 <= seconds() < 1, "a bench of half a second")
+    a.stop()
+    b.stop()
+
+
+def dead_nodes_are_named():
+    a, b = lib.Daemon(A, extra=("--rpc-timeout", "5")), lib.Daemon(B)
+    session(a, "dead", "--from a --to b ping", "--from b --to a ping")
+    a.lst("run", "work")
+    lib.wait_for(lambda: sent(a) > 100, "traffic")
+    b.kill()
+    why = re.compile(r"12345-127\.0\.0\.2@tcp.*: (No route to host|Connection timed out|"
+                     r"Connection reset by peer|Connection refused)")
+    for command in (("stat", "--count", "1", "--delay", "1", "b"), ("stop", "work"),
+                    ("show_error", "b"), ("query", "work"), ("run", "work")):
+        code, out, err = a.lst(*command, check=False)
+        assert code == 254, f"{command}: exit {code}\n{out}{err}"
+        assert why.search(err), f"{command}: {err}"
+    a.lst("end_session", check=False)
+    a.stop()
+
+
+def a_busy_node_says_whose_session():
+    a, b, c = lib.Daemon(A), lib.Daemon(B), lib.Daemon("127.0.0.3@tcp")
+    c.lst("new_session", "theirs")
+    c.lst("add_group", "g", B)
+    code, _, err = a.lst("bench", A, B, "--seconds", "1", check=False)
+    assert code == 255 and 'session "theirs" of 127.0.0.3@tcp' in err, err
+    assert err.count("busy") == 1, err
+    a.lst("new_session", "mine")
+    code, _, err = a.lst("add_group", "g", B, check=False)
+    assert code == 253 and 'session "theirs" of 127.0.0.3@tcp' in err, err
+    code, _, err = a.lst("new_session", "again", check=False)
+    assert code == 255 and err == f'session already exists: "mine" of {A}\n', err
+    code, _, err = a.lst("bench", A, B, "--seconds", "1", check=False)
+    assert code == 255 and '"mine"' in err and err.count("exist") == 1, err
+    for node in (a, b, c):
+        node.stop()
+
+
+WRONG_USE = (("bogus",), ("stat", "--bogus", "g"), ("stat",), ("run", "--timeout"),
+             ("add_test", "--from", "a"), ("bench",), ("bench", A, "x"), ("bench", "--bogus"),
+             ("add_group", "g"), ("new_session", ""), ("new_session", "a", "b"),
+             ("help", "bogus"), ("add_test", "--from", "a", "--to", "b", "brw", "s=4K", "s=8K"))
+FAILURES = (("list_group",), ("run", "x"), ("end_session",), ("show_session",),
+            ("bench", A, "127.0.0.9@tcp", "--seconds", "0.5"))
+
+
+def failures_have_one_exit_code_and_are_json_when_asked():
+    a = lib.Daemon(A)
+    for words in WRONG_USE + FAILURES:
+        code, out, err = a.lst(*words, check=False)
+        assert code == 255 and err and not err.startswith("{"), (words, code, out, err)
+        code, out, err = a.lst("--json", *words, check=False)
+        said = json.loads(err)
+        assert code == 255 and said["errno"] < 0 and said["descr"], (words, code, out, err)
+    for words in (("list_group",), ("bench", A, B)):
+        code, _, err = lib.run(f"{lib.tools()}/lst", "--socket", "/nonexistent/x", "--json", *words,
+                               check=False, env=dict(os.environ, LST_SESSION="1"))
+        assert code == 255 and json.loads(err)["errno"] == -2, err
+    code, _, err = a.lst("--json", "--node", check=False)
+    assert code == 255 and json.loads(err)["errno"] == -22, err
+    commands = a.lst("list-commands")[1].split()
+    for command in commands[:commands.index("help")]:
+        code, out, err = a.lst(command, "--help")
+        assert f"Usage: lst {command}" in out and not err, (command, out, err)
+    code = lib.run(f"{lib.tools()}/lnetd", "--nid", "bad", check=False)[0]
+    assert code == lib.run(f"{lib.tools()}/lnetd", "--bogus", check=False)[0] == 2, code
+    a.stop()
+
+
+def the_key_of_the_session():
+    a = lib.Daemon(A)
+    env = {key: value for key, value in os.environ.items() if key != "LST_SESSION"}
+    for bad in ("abc", "-1", "4294967296", ""):
+        code, _, err = a.lst("new_session", "s", key=bad, check=False)
+        assert code == 255 and "LST_SESSION" in err and f"'{bad}'" in err, err
+    _, out, err = a.tool("lst", "new_session", "s", env=env)  # as the kernel's tool, but told
+    assert out.startswith("SESSION: s ") and "LST_SESSION" in err and "0" in err, err
+    code, _, err = a.tool("lst", "list_group", env=env, check=False)
+    assert code == 255 and "LST_SESSION" in err, err
+    a.lst("list_group", key="0")
+    a.lst("end_session", key="0")
+    a.stop()
 
 
 def bad_configuration_is_refused():
@@ -201,4 +359,8 @@ if __name__ == "__main__":
     lib.cases(ping_both_ways, every_test_and_check, flipped_byte_is_a_data_error,
               peer_killed_in_mid_batch, bench_prints_both_ways,
               gone_senders_of_parked_messages_hold_no_descriptors,
-              stopping_waits_for_no_silent_peer, bad_configuration_is_refused)
+              stopping_waits_for_no_silent_peer, a_peer_that_reads_nothing_starves_nobody,
+              killed_bench_leaves_the_console_free, bench_fails_when_the_server_is_dead,
+              bench_of_half_a_second, dead_nodes_are_named, a_busy_node_says_whose_session,
+              failures_have_one_exit_code_and_are_json_when_asked, the_key_of_the_session,
+              bad_configuration_is_refused)

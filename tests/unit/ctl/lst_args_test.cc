@@ -143,14 +143,69 @@ TEST(LstArgs, WrongOptionsAreNamed) {
     LstCommand command;
     std::string complaint;
     bool usage = false;
-    testing::internal::CaptureStderr();
-    EXPECT_FALSE(parse_lst(split("stat --bogus x"), command, complaint, usage));
-    EXPECT_EQ(testing::internal::GetCapturedStderr(), "stat: unrecognized option '--bogus'\n");
-    EXPECT_TRUE(usage);
-    testing::internal::CaptureStderr();
-    EXPECT_FALSE(parse_lst(split("run --timeout"), command, complaint, usage));
-    EXPECT_EQ(testing::internal::GetCapturedStderr(),
-              "run: option '--timeout' requires an argument\n");
+    // What getopt says, but as a text: with --json it becomes JSON.
+    const struct {
+        const char* line;
+        const char* says;
+    } cases[] = {
+        {"stat --bogus x", "stat: unrecognized option '--bogus'"},
+        {"run --timeout", "run: option '--timeout' requires an argument"},
+        {"run --time", "run: option '--timeout' requires an argument"},
+        {"run -t", "run: option requires an argument -- 't'"},
+        {"run -q", "run: invalid option -- 'q'"},
+        {"stop --force=1", "stop: option '--force' doesn't allow an argument"},
+        {"stat --r g", "stat: option '--r' is ambiguous; possibilities: '--rpc' '--rate' '--read'"},
+    };
+    for (const auto& c : cases) {
+        testing::internal::CaptureStderr();
+        EXPECT_FALSE(parse_lst(split(c.line), command, complaint, usage)) << c.line;
+        EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+        EXPECT_EQ(complaint, c.says);
+        EXPECT_TRUE(usage);
+    }
+}
+
+TEST(LstArgs, EveryCommandKnowsHelp) {
+    std::istringstream all(lst_commands());
+    for (std::string name; all >> name && name != "bench";) {
+        for (const char* option : {"--help", "-h"}) {
+            LstCommand command;
+            std::string complaint;
+            bool usage = false;
+            EXPECT_TRUE(parse_lst({name, option}, command, complaint, usage)) << name;
+            EXPECT_TRUE(command.help);
+        }
+    }
+    BenchOptions bench;
+    std::string complaint;
+    EXPECT_TRUE(parse_bench({"bench", "--help"}, bench, complaint));
+    EXPECT_TRUE(bench.help);
+}
+
+TEST(LstArgs, EmptyNamesAndThingsSaidTwice) {
+    const struct {
+        Words words;
+        const char* says;
+    } cases[] = {
+        {{"new_session", ""}, "A name must not be empty"},
+        {{"add_batch", ""}, "A name must not be empty"},
+        {{"add_group", "", "10.0.0.1@tcp"}, "A name must not be empty"},
+        {split("add_test --from a --to b brw size=4K size=8K"),
+         "Duplicate parameter: size=8K\nFailed to add test (brw)"},
+        {split("add_test --from a --to b brw read write"),
+         "Duplicate parameter: write\nFailed to add test (brw)"},
+        {split("add_test --from a --to b brw off=8 off=16"),
+         "Duplicate parameter: off=16\nFailed to add test (brw)"},
+        {split("add_test --from a --to b brw check=full check=full"),
+         "Unknow flag full\nFailed to add test (brw)"},
+    };
+    for (const auto& c : cases) {
+        LstCommand command;
+        std::string complaint;
+        bool usage = false;
+        EXPECT_FALSE(parse_lst(c.words, command, complaint, usage));
+        EXPECT_EQ(complaint, c.says);
+    }
 }
 
 TEST(LstArgs, EveryCommandHasAUsageLine) {

@@ -219,7 +219,8 @@ TEST(LstFormat, ShowError) {
     EXPECT_EQ(printed.out, "g:\nTotal 1 error nodes in g\n");
     EXPECT_EQ(printed.err, "12345-10.0.0.2@tcp: [Session 0 brw errors, 3 ping errors] "
                            "[RPC: 0 errors, 0 dropped, 1 expired]\n"
-                           "RPC failure, can't show error on 12345-10.0.0.3@tcp\n");
+                           "RPC failure, can't show error on 12345-10.0.0.3@tcp: "
+                           "Connection timed out\n");
     EXPECT_EQ(printed.code, 254);
     printed = format_reply(parse("show_error -s g"), reply);
     EXPECT_TRUE(
@@ -227,8 +228,22 @@ TEST(LstFormat, ShowError) {
 }
 
 TEST(LstFormat, ErrorsAddWhatTheNodeSays) {
-    const Printed printed = format_error(parse("add_batch b"), {Status(-EEXIST), "batch 'b' is"});
-    EXPECT_EQ(printed.err, "batch already exists: batch 'b' is\n");
+    const auto says = [](const char* line, int code, const char* text) {
+        return format_error(parse(line), {Status(-code), text}).err;
+    };
+    // A sentence of the node that says all the kernel's words do stands alone.
+    EXPECT_EQ(says("add_batch b", EEXIST, "batch already exists: \"b\""),
+              "batch already exists: \"b\"\n");
+    EXPECT_EQ(
+        says("add_test --from a --to b ping", ENOENT, "Can't find group in current session: \"b\""),
+        "Can't find group in current session: \"b\"\n");
+    EXPECT_EQ(says("run", ESRCH, "No session exists"), "No session exists\n");
+    EXPECT_EQ(says("del_group g", EBUSY, "group \"g\" is used by a test"),
+              "Failed to delete group: Device or resource busy: group \"g\" is used by a test\n");
+    EXPECT_EQ(says("run", EINVAL, "timeout 0: 1 to 9"),
+              "Invalid parameters list in command line: timeout 0: 1 to 9\n");
+    EXPECT_EQ(says("end_session", EIO, "10.0.0.1@tcp: leave: Input/output error"),
+              "Failed to end session: 10.0.0.1@tcp: leave: Input/output error\n");
     EXPECT_EQ(format_error(parse("run"), {Status(-ESRCH), ""}).err, "No session exists\n");
     EXPECT_EQ(format_error(parse("run"), {Status(-ESHUTDOWN), ""}).err,
               "Session is shutting down\n");
@@ -236,6 +251,53 @@ TEST(LstFormat, ErrorsAddWhatTheNodeSays) {
               "Unmatched session key or not root\n");
     EXPECT_EQ(format_error(parse("end_session"), {Status(-EIO), ""}).err,
               "Failed to end session: Input/output error\n");
+}
+
+TEST(LstFormat, NodesThatAreLeftOutAreNamed) {
+    const std::string skipped =
+        R"("skipped":[{"id":"12345-10.0.0.3@tcp","state":"Down","errno":110},)"
+        R"({"id":"12345-10.0.0.4@tcp","state":"Busy","errno":16}])";
+    const auto lines = [](const char* operation) {
+        return std::string(operation) +
+               " skipped 12345-10.0.0.3@tcp [Down]: Connection timed out\n" + operation +
+               " skipped 12345-10.0.0.4@tcp [Busy]: Device or resource busy\n";
+    };
+    const struct {
+        const char* line;
+        std::string reply;
+        const char* operation;
+        const char* out;
+        int code;
+    } cases[] = {
+        {"stop b", "{" + skipped + "}", "stop batch", "Batch is stopped\n", 254},
+        {"run b", "{" + skipped + "}", "Run batch", "b is running now\n", 254},
+        {"query b", "{" + skipped + "}", "query batch", "b [0] is stopped\n", 254},
+        {"show_error g", R"({"groups":[{"name":"g",)" + skipped + "}]}", "show error",
+         "g:\nTotal 0 error nodes in g\n", 254},
+        {"add_test --from a --to b ping", R"({"clients":{)" + skipped + "}}", "add test",
+         "Test was added successfully\n", 0},
+    };
+    for (const auto& c : cases) {
+        const Printed printed = format_reply(parse(c.line), json(c.reply));
+        EXPECT_EQ(printed.err, lines(c.operation));
+        EXPECT_EQ(printed.out, c.out);
+        EXPECT_EQ(printed.code, c.code) << c.line;
+    }
+    const Printed silent =
+        format_reply(parse("stop b"), json(R"({"unanswered":{"nodes":[{"id":"12345-10.0.0.3@tcp",)"
+                                           R"("rpc_errno":110}]}})"));
+    EXPECT_EQ(silent.err, "query batch RPC failed on 12345-10.0.0.3@tcp: Connection timed out\n");
+    EXPECT_EQ(silent.code, 254);
+}
+
+TEST(LstFormat, ABusyNodeSaysWhoseSession) {
+    const Printed printed = format_reply(
+        parse("add_group g 10.0.0.3@tcp"),
+        json(R"({"added":[{"ids":"x","nodes":[{"id":"12345-10.0.0.3@tcp","framework_errno":16,)"
+             R"("session":"theirs","session_nid":"10.0.0.9@tcp"}]}]})"));
+    EXPECT_EQ(printed.err, "operation create session failed on 12345-10.0.0.3@tcp: Device or "
+                           "resource busy (session \"theirs\" of 10.0.0.9@tcp)\n");
+    EXPECT_EQ(printed.code, 253);
 }
 
 // One sample of the counters.
@@ -328,8 +390,17 @@ TEST(LstFormat, StatOfChangesWrapsAndFailures) {
     group.set("nodes", Value::list({node}));
     failed.set("groups", Value::list({group}));
     const Printed printed = format_stat(command, two, failed);
-    EXPECT_EQ(printed.err, "Failed to stat on 1 nodes\n");
+    EXPECT_EQ(printed.err, "stat RPC failed on g1: Connection timed out\n"
+                           "Failed to stat on 1 nodes\n");
     EXPECT_EQ(printed.code, 254);
+    // So is one that failed in the sample before.
+    EXPECT_EQ(format_stat(command, failed, two).err, printed.err);
+    group.set("nodes", Value::list());
+    group.set("skipped", json(R"([{"id":"12345-10.0.0.3@tcp","state":"Down","errno":113}])"));
+    failed.set("groups", Value::list({group}));
+    const Printed skipped = format_stat(command, failed, failed);
+    EXPECT_EQ(skipped.err, "stat skipped 12345-10.0.0.3@tcp [Down]: No route to host\n");
+    EXPECT_EQ(skipped.code, 254);
 }
 
 TEST(LstBench, LinesAndJson) {

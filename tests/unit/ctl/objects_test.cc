@@ -27,6 +27,7 @@ class TestCall final : public Call {
     void fail(Error error) override { answer_.set_value({std::move(error), {}}); }
     void progress(Value) override {}
     bool alive() const override { return true; }
+    void on_gone(std::function<void()>) override {}
 
  private:
     const Value args_;

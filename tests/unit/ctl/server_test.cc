@@ -155,6 +155,7 @@ class Raw {
         return true;
     }
     int fd() const { return fd_; }
+    void leave() { ::close(std::exchange(fd_, -1)); }
 
  private:
     int fd_;
@@ -279,6 +280,31 @@ TEST_F(ServerTest, VanishedClientsTurnCallsDead) {
     kept_[0]->progress(Value(1));
     kept_[0]->reply(Value(2));  // goes nowhere
     EXPECT_TRUE(connect().call("test", "echo", {}).ok());
+}
+
+TEST_F(ServerTest, VanishedClientsAreToldToTheirCalls) {
+    open();
+    std::atomic<int> told = 0, others = 0;
+    {
+        Raw raw(path()), stays(path());
+        const std::string keep = hello + make_frame(R"({"id":1,"object":"test","verb":"keep"})");
+        ASSERT_TRUE(raw.send(keep + make_frame(R"({"id":2,"object":"test","verb":"keep"})")));
+        ASSERT_TRUE(eventually([&] { return kept() == 2; }));
+        ASSERT_TRUE(stays.send(keep));
+        ASSERT_TRUE(eventually([&] { return kept() == 3; }));
+        kept_[0]->on_gone([&] { ++told; });
+        kept_[1]->on_gone([&] { ++told; });
+        kept_[2]->on_gone([&] { ++others; });
+        kept_[1]->reply(Value(1));  // has ended: hears nothing any more
+        raw.leave();
+        EXPECT_TRUE(eventually([&] { return told == 1; }));
+        EXPECT_EQ(others, 0);
+    }
+    EXPECT_TRUE(eventually([&] { return others == 1; }));
+    EXPECT_EQ(told, 1);
+    kept_[0]->on_gone([&] { ++told; });  // later: told at once
+    EXPECT_TRUE(eventually([&] { return told == 2; }));
+    close();
 }
 
 TEST_F(ServerTest, CallsMayOutliveTheServer) {

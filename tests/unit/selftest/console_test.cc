@@ -1,7 +1,8 @@
-// The console's commands: arguments, refusals, states of nodes, sessions that end, bench.
+// The console's commands: arguments, refusals, states of nodes, sessions that end.
 #include <gtest/gtest.h>
 
 #include "selftest/transaction.h"
+#include "tests/unit/selftest/console_fixture.h"
 #include "tests/unit/selftest/raw.h"
 
 namespace ulnet::lst {
@@ -9,32 +10,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class SelftestConsole : public testing::Test {
- protected:
-    void hosts(u32 count, const SelftestOptions& options = {}) {
-        for (u32 i = 0; i < count; ++i) rig.add(1 + i, options);
-    }
-    Host& console() { return rig[0]; }
-    int code(std::string_view verb, Value::Map args = {}) {
-        return console().call(verb, map(std::move(args))).code();
-    }
-    Value group(const std::string& name, std::initializer_list<std::string> ids) {
-        return console().must("add_group", map({{"name", name}, {"ids", texts(ids)}}));
-    }
-    std::string state(const std::string& name, std::size_t index = 0) {
-        const Value list = console().must("list_group", map({{"names", texts({name})}}));
-        return list["groups"].items()[0]["nodes"].items()[index]["state"].as_text();
-    }
-    Value session_of(Host& host) { return host.must("node_stats")["session"]; }
-    Rig rig;
-};
-
 TEST_F(SelftestConsole, session) {
     hosts(1);
     EXPECT_EQ(code("show_session"), -ESRCH);
     EXPECT_EQ(code("end_session"), -ESRCH);
     EXPECT_EQ(code("add_batch", {{"name", "b"}}), -ESRCH);
     EXPECT_EQ(code("new_session", {{"name", std::string(32, 'x')}}), -ENAMETOOLONG);
+    EXPECT_EQ(code("new_session", {{"name", ""}}), -EINVAL);
     EXPECT_EQ(code("new_session", {{"timeout", -1}}), -EINVAL);
     EXPECT_EQ(code("new_session", {{"features", 2}}), -EINVAL);
     const Value made =
@@ -150,6 +132,17 @@ TEST_F(SelftestConsole, a_busy_node_and_force) {
     const Value& node = refused["added"].items()[0]["nodes"].items()[0];
     EXPECT_EQ(node["framework_errno"].as_int(), EBUSY);
     EXPECT_EQ(node["state"].as_text(), "Busy");
+    EXPECT_EQ(node["session"].as_text(), "mine");
+    EXPECT_EQ(node["session_nid"].as_text(), console().text());
+    rig[1].must("end_session");
+    const Answer bench = rig[1].call(
+        "bench", map({{"client", rig[1].text()}, {"server", rig[2].text()}, {"seconds", 1}}));
+    EXPECT_EQ(bench.code(), -EBUSY);
+    EXPECT_NE(bench.error.text.find("session \"mine\" of " + console().text()), std::string::npos)
+        << bench.error.text;
+    rig[1].must("new_session", map({{"name", "theirs"}}));
+    const Answer again = rig[1].call("new_session", map({{"name", "more"}}));
+    EXPECT_EQ(again.error.text, "session already exists: \"theirs\" of " + rig[1].text());
     const Value pinged = rig[1].must("ping", map({{"ids", texts({rig[2].text()})}}));
     EXPECT_EQ(pinged["nodes"].items()[0]["session"].as_text(), "mine");
     EXPECT_EQ(pinged["nodes"].items()[0]["session_nid"].as_text(), console().text());
@@ -199,7 +192,7 @@ TEST_F(SelftestConsole, batches_and_tests) {
     group("srv", {rig[2].text()});
     EXPECT_EQ(console().must("add_batch", map({{"name", "b"}}))["id"].as_int(), 2);
     EXPECT_EQ(code("add_batch", {{"name", "b"}}), -EEXIST);
-    EXPECT_EQ(code("add_batch", {{"name", ""}}), -ENAMETOOLONG);
+    EXPECT_EQ(code("add_batch", {{"name", ""}}), -EINVAL);
     const auto test_code = [&](Value::Map more) {
         Value args = map({{"from", "cli"}, {"to", "srv"}, {"test", "brw"}, {"batch", "b"}});
         for (auto& [key, value] : more) args.set(key, std::move(value));
@@ -268,7 +261,7 @@ TEST_F(SelftestConsole, short_limits_interrupt) {
     group("g", {rig[1].text()});
     rig.net.cut(rig[1].nid(), true);
     const Value pinged = console().must("ping", map({{"group", "g"}, {"timeout", 1}}));
-    EXPECT_EQ(pinged["nodes"].items()[0]["rpc_errno"].as_int(), EINTR);
+    EXPECT_EQ(pinged["nodes"].items()[0]["rpc_errno"].as_int(), ETIMEDOUT);
     EXPECT_EQ(state("g"), "Active");
     rig.net.heal(rig[1].nid());
 }
@@ -318,111 +311,96 @@ TEST_F(SelftestConsole, a_hundred_nodes_that_are_not_there) {
     EXPECT_TRUE(added["deleted"].as_bool());
 }
 
-TEST_F(SelftestConsole, bench_with_this_node_as_client) {
+TEST_F(SelftestConsole, commands_whose_asker_has_gone_before_their_turn_are_given_up) {
     hosts(2);
-    for (const char* mode : {"read", "write"}) {
-        Pending pending = console().start("bench", map({{"client", console().text()},
-                                                        {"server", rig[1].text()},
-                                                        {"mode", mode},
-                                                        {"seconds", 1},
-                                                        {"check", "simple"},
-                                                        {"concurrency", 4},
-                                                        {"size", 65536}}));
-        EXPECT_TRUE(eventually([&] { return !session_of(rig[1]).is_null() || pending.done(); }));
-        const Answer answer = pending.wait();
-        ASSERT_TRUE(answer.ok()) << answer.error.text;
-        const Value& v = answer.value;
-        EXPECT_GE(answer.parts.size(), 1u);
-        EXPECT_EQ(v["source"].as_text(), "local");
-        EXPECT_GE(v["seconds"].as_real(), 0.9);
-        EXPECT_GT(v["rpcs"].as_int(), 0);
-        EXPECT_EQ(v["bytes"].as_int(), v["rpcs"].as_int() * 65536);
-        EXPECT_EQ(v["errors"].as_int(), 0);
-        EXPECT_GT(v["latency_p50_ns"].as_int(), 0);
-        EXPECT_GE(v["latency_p99_ns"].as_int(), v["latency_p50_ns"].as_int());
-        EXPECT_EQ(v["mode"].as_text(), mode);
-        EXPECT_EQ(answer.parts.back()["rpcs"].as_int(), v["rpcs"].as_int());
-        EXPECT_TRUE(session_of(rig[1]).is_null());
-        EXPECT_EQ(code("show_session"), -ESRCH);
-    }
-}
-
-TEST_F(SelftestConsole, bench_between_two_others) {
-    hosts(3);
-    const Value v = console().must("bench", map({{"client", rig[1].text()},
-                                                 {"server", rig[2].text()},
-                                                 {"mode", "read"},
-                                                 {"seconds", 1},
-                                                 {"size", 4096}}));
-    EXPECT_EQ(v["source"].as_text(), "stat");
-    EXPECT_GT(v["rpcs"].as_int(), 0);
-    EXPECT_GT(v["bytes"].as_int(), 0);
-    EXPECT_FALSE(v.has("latency_p50_ns"));
-    const Value p = console().must("bench", map({{"client", rig[1].text()},
-                                                 {"server", rig[2].text()},
-                                                 {"test", "ping"},
-                                                 {"seconds", 1}}));
-    EXPECT_GT(p["rpcs"].as_int(), 0);
-    EXPECT_EQ(p["bytes"].as_int(), 0);
-}
-
-TEST_F(SelftestConsole, bench_refusals_leave_nothing_behind) {
-    hosts(3);
-    const auto bench = [&](Value::Map more) {
-        Value args = map({{"client", console().text()}, {"server", rig[1].text()}, {"seconds", 1}});
-        for (auto& [key, value] : more) args.set(key, std::move(value));
-        return console().call("bench", args).code();
-    };
-    EXPECT_EQ(bench({{"seconds", 0}}), -EINVAL);
-    EXPECT_EQ(bench({{"server", "10.0.0.[2-3]@tcp"}}), -EINVAL);
-    EXPECT_EQ(bench({{"server", "fd00::1@tcp"}}), -EAFNOSUPPORT);
-    EXPECT_EQ(bench({{"size", 7}}), -EINVAL);
-    EXPECT_EQ(bench({{"server", "10.0.0.99@tcp"}}), -EHOSTUNREACH);
-    rig[2].must("new_session", map({{"name", "theirs"}}));
-    rig[2].must("add_group", map({{"name", "g"}, {"ids", texts({rig[1].text()})}}));
-    EXPECT_EQ(bench({}), -EBUSY);
-    rig[2].must("end_session");
-    EXPECT_EQ(code("show_session"), -ESRCH);
-    EXPECT_TRUE(session_of(console()).is_null());
     console().must("new_session");
-    EXPECT_EQ(bench({}), -EEXIST);
-    console().must("end_session");
-    EXPECT_EQ(bench({}), 0);
+    rig.net.cut(rig[1].nid(), true);
+    Pending slow = console().start("ping", map({{"ids", texts({rig[1].text()})}, {"timeout", 3}}));
+    Pending given_up = console().start("add_batch", map({{"name", "b"}}));
+    given_up.leave();
+    EXPECT_EQ(given_up.wait().code(), -ECANCELED);
+    EXPECT_TRUE(slow.wait().ok());
+    EXPECT_EQ(code("list_batch", {{"name", "b"}}), -ENOENT);
+    rig.net.heal(rig[1].nid());
 }
 
-TEST_F(SelftestConsole, a_bench_whose_asker_goes_away) {
+TEST_F(SelftestConsole, what_is_missing_is_named) {
+    hosts(3);
+    console().must("new_session");
+    group("g", {rig[1].text()});
+    group("h", {rig[2].text()});
+    const auto says = [&](std::string_view verb, Value::Map args, const std::string& words) {
+        const Answer answer = console().call(verb, map(std::move(args)));
+        EXPECT_EQ(answer.code(), -ENOENT) << verb;
+        EXPECT_NE(answer.error.text.find(words), std::string::npos) << answer.error.text;
+    };
+    const Value::Map ping = {{"from", "g"}, {"to", "h"}, {"test", "ping"}};
+    const auto with = [&](const char* key, const char* value) {
+        Value args = map(ping);
+        args.set(key, value);
+        return args.members();
+    };
+    says("add_test", with("to", "nosuch"), R"(group in current session: "nosuch")");
+    says("add_test", with("from", "nosuch"), R"(group in current session: "nosuch")");
+    says("add_test", with("batch", "nosuch"), R"(batch in current session: "nosuch")");
+    for (const char* verb : {"run", "stop", "query", "list_batch"})
+        says(verb, {{"name", "nosuch"}}, R"(batch in current session: "nosuch")");
+    for (const char* verb : {"query", "list_batch"})
+        says(verb, {{"name", "batch"}, {"test", 3}}, R"(test in current session: 3 of batch)");
+    for (const char* verb : {"del_group", "update_group"})
+        says(verb, {{"name", "nosuch"}}, R"(group in current session: "nosuch")");
+    says("ping", {{"group", "nosuch"}}, R"(group in current session: "nosuch")");
+    says("ping", {{"batch", "nosuch"}}, R"(batch in current session: "nosuch")");
+    for (const char* verb : {"stat", "show_error"}) {
+        says(verb, {{"names", texts({"g", "nosuch"})}}, R"(group in current session: "nosuch")");
+        says(verb, {{"names", texts({"10.0.0.[2-9]@tcp"})}},
+             R"(node in current session: "10.0.0.4@tcp")");
+        EXPECT_EQ(code(verb, {{"names", texts({"x@y"})}}), -EINVAL);
+    }
+    const auto remove = [&](const std::string& nid) {
+        return Value::Map{{"name", "g"}, {"op", "remove"}, {"ids", texts({nid})}};
+    };
+    says("update_group", remove("10.0.0.9@tcp"), R"(node in current session: "10.0.0.9@tcp")");
+    says("update_group", remove(rig[2].text()), R"(node in group "g": "10.0.0.3@tcp")");
+}
+
+TEST_F(SelftestConsole, nodes_that_are_left_out_are_named) {
+    hosts(3);
+    console().must("new_session");
+    group("g", {rig[1].text(), rig[2].text()});
+    group("me", {console().text()});
+    const Value ping = map({{"from", "g"}, {"to", "me"}, {"test", "ping"}});
+    EXPECT_EQ(console().must("add_test", ping)["clients"]["skipped"].size(), 0u);
+    rig.net.cut(rig[2].nid(), false);
+    const Value first = console().must("stat", map({{"names", texts({"g"})}}));
+    EXPECT_EQ(first["groups"].items()[0]["rpc_failed"].as_int(), 1);
+    EXPECT_EQ(first["groups"].items()[0]["skipped"].size(), 0u);
+    const auto check = [&](const Value& in) {
+        ASSERT_EQ(in["skipped"].size(), 1u) << to_json(in);
+        const Value& node = in["skipped"].items()[0];
+        EXPECT_EQ(node["nid"].as_text(), rig[2].text());
+        EXPECT_EQ(node["state"].as_text(), "Down");
+        EXPECT_EQ(node["errno"].as_int(), EHOSTUNREACH);
+    };
+    for (const char* verb : {"stat", "show_error"})
+        check(console().must(verb, map({{"names", texts({"g"})}}))["groups"].items()[0]);
+    for (const char* verb : {"run", "query", "stop"}) check(console().must(verb));
+    check(console().must("add_test", ping)["clients"]);
+    rig.net.heal(rig[2].nid());
+}
+
+// A node that stops answering while a batch is being stopped.
+TEST_F(SelftestConsole, stop_names_who_does_not_answer) {
     hosts(2);
-    Pending bench = console().start(
-        "bench", map({{"client", console().text()}, {"server", rig[1].text()}, {"seconds", 600}}));
-    EXPECT_TRUE(eventually([&] { return bench.parts() > 0; }));
-    EXPECT_EQ(code("new_session"), -EBUSY);
-    EXPECT_EQ(code("show_session"), 0);
-    bench.leave();
-    EXPECT_EQ(bench.wait().code(), -ECANCELED);
-    EXPECT_TRUE(eventually([&] { return session_of(rig[1]).is_null(); }));
-    EXPECT_EQ(code("new_session"), 0);
-}
-
-TEST_F(SelftestConsole, a_bench_whose_server_dies) {
-    hosts(2, {.rpc_timeout_s = 2});
-    Pending bench = console().start(
-        "bench", map({{"client", console().text()}, {"server", rig[1].text()}, {"seconds", 600}}));
-    EXPECT_TRUE(eventually([&] { return bench.parts() > 0; }));
-    rig.kill(1);
-    const Answer answer = bench.wait();
-    ASSERT_TRUE(answer.ok()) << answer.error.text;
-    EXPECT_EQ(answer.value["errors"].as_int(), 8);  // each unit once
-    EXPECT_GT(answer.value["rpcs"].as_int(), 0);
-}
-
-TEST_F(SelftestConsole, closing_answers_everything) {
-    hosts(2);
-    Pending bench = console().start(
-        "bench", map({{"client", console().text()}, {"server", rig[1].text()}, {"seconds", 600}}));
-    EXPECT_TRUE(eventually([&] { return bench.parts() > 0; }));
-    console().close_selftest();
-    EXPECT_TRUE(bench.done());
-    EXPECT_EQ(bench.wait().code(), -ESHUTDOWN);
+    console().must("new_session");
+    group("g", {rig[1].text()});
+    group("me", {console().text()});
+    console().must("add_test", map({{"from", "g"}, {"to", "me"}, {"test", "ping"}}));
+    console().must("run");
+    rig.net.cut(rig[1].nid(), false);
+    const Value stopped = console().must("stop");
+    EXPECT_EQ(stopped["nodes"].items()[0]["rpc_errno"].as_int(), EHOSTUNREACH);
+    rig.net.heal(rig[1].nid());
 }
 
 }  // namespace

@@ -36,10 +36,11 @@ TEST(SelftestNids, refuses) {
          {"", "12345-10.77.1.2@tcp", "10.77.1.[2-4@tcp", "10.77.1.[]@tcp", "10.77.1.[4-2]@tcp",
           "10.77.1.[3-3]@tcp", "10.77.1.[1-9/0]@tcp", "10.77.1.[a]@tcp", "10.77.1.[1,]@tcp",
           "10.77.1.[255-256]@tcp", "*@tcp", "<?>", "10.77.1.[-2]@tcp", "10.77.1.[1-70000]@tcp",
-          "10.77.1.2@tcp,10.77.1.3@tcp"})
+          "10.77.1.2@tcp,10.77.1.3@tcp", "1@lo", "[0-1]@lo"})
         EXPECT_EQ(expand(bad), Texts{"error -22"}) << bad;
     EXPECT_EQ(expand("1.[0-255].[0-255].1@tcp"), Texts{"error -7"});
     EXPECT_EQ(expand("fd00:77::2@tcp"), Texts{"error -97"});
+    EXPECT_EQ(expand("0@lo"), Texts{"0@lo"});
 }
 
 TEST(SelftestNids, says_why) {

@@ -358,6 +358,69 @@ TEST_F(SelftestBrw, write_is_checked_in_the_writers_order) {
     }
 }
 
+// A peer that asks for data to be fetched from it and never lets it be: its requests keep buffers
+// and data until the Node gives the GETs up, but not those that others need.
+TEST_F(SelftestBrw, a_peer_that_does_not_answer_starves_nobody) {
+    for (const u32 length : {1u << 20, 4096u}) {
+        start({.workitems = 256, .server_bulk_bytes_max = 8 << 20}, {});
+        // Buffers of another size that lie idle do not count.
+        const BrwRequest idle{id(), id(), 1, length == 4096 ? 1u << 20 : 4096u, 1};
+        raw->post(portal_reply, idle.bulkid, idle.length, node->nid());
+        EXPECT_EQ(brw(idle), 0u);
+        Host& bad = rig->add_bare(4);
+        {
+            Raw silent(bad);
+            for (int i = 0; i < 300; ++i)
+                silent.put(
+                    node->nid(), portal_test, static_cast<u64>(Service::brw),
+                    request_of(Type::brw, native_order, 1, BrwRequest{id(), id(), 2, length, 1}));
+            // All of them have arrived when this is answered: it comes behind them.
+            const u64 rpyid = id();
+            EXPECT_TRUE(silent
+                            .ask(node->nid(), Service::ping,
+                                 request_of(Type::ping, native_order, 1, PingRequest{rpyid}))
+                            .has_value());
+            for (int i = 0; i < 20; ++i) {
+                const BrwRequest request{id(), id(), 1, length, 3};
+                raw->post(portal_reply, request.bulkid, length, node->nid());
+                ASSERT_EQ(brw(request), 0u) << length << " number " << i;
+                EXPECT_TRUE(raw->next(request.bulkid).has_value());
+            }
+        }
+    }
+}
+
+// What waits behind a peer's own requests is forgotten when its clients must have given it up.
+TEST_F(SelftestBrw, a_peer_that_starts_anew_does_not_wait_for_its_past) {
+    start({.rpc_timeout_s = 1, .server_bulk_bytes_max = 1 << 20}, {.transaction_timeout_s = 2});
+    for (int i = 0; i < 300; ++i)  // 150 rounds of 2 s each, if all of them were served
+        raw->put(node->nid(), portal_test, static_cast<u64>(Service::brw),
+                 request_of(Type::brw, native_order, 1, BrwRequest{id(), id(), 2, 1 << 20, 1}));
+    const BrwRequest request{id(), id(), 1, 4096, 3};
+    raw->post(portal_reply, request.bulkid, 4096, node->nid());
+    EXPECT_TRUE(
+        eventually([&] { return node->must("node_stats")["rpc"]["dropped"].as_int() >= 299; }));
+    EXPECT_EQ(brw(request), 0u);
+}
+
+// One peer may have more under way than its share of the buffers: what exceeds it waits its turn.
+TEST_F(SelftestBrw, requests_beyond_the_share_of_a_peer_wait) {
+    start({.workitems = 64, .server_bulk_bytes_max = 1 << 20}, {});
+    constexpr int count = 200;
+    std::vector<BrwRequest> requests;
+    for (int i = 0; i < count; ++i) requests.push_back({id(), id(), 1, 65536, 2});
+    for (const BrwRequest& each : requests) {
+        raw->post(portal_reply, each.bulkid, 65536, node->nid());
+        raw->post(portal_reply, each.rpyid, message_bytes, node->nid());
+        raw->put(node->nid(), portal_test, static_cast<u64>(Service::brw),
+                 request_of(Type::brw, native_order, 1, each));
+    }
+    for (const BrwRequest& each : requests) {
+        EXPECT_TRUE(raw->next(each.rpyid).has_value());
+        EXPECT_TRUE(raw->next(each.bulkid).has_value());
+    }
+}
+
 // What the console of the capture asked the node 10.77.0.3 is asked again. The replies are the
 // same, but for the counters of STAT.
 class SelftestReplay : public testing::Test {

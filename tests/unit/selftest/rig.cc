@@ -17,6 +17,8 @@ struct Pending::Shared {
     Answer answer;
     u32 ends = 0;
     std::atomic<bool> alive{true};
+    std::function<void()> gone;  // on_gone()'s; of the control strand
+    std::function<void(std::function<void()>)> control;
 };
 
 namespace {
@@ -42,10 +44,21 @@ class TestCall final : public ctl::Call {
         shared_->changed.notify_all();
     }
     bool alive() const override { return shared_->alive; }
+    void on_gone(std::function<void()> fn) override {
+        shared_->gone = std::move(fn);
+        if (!shared_->alive) tell(shared_);
+    }
+    static void tell(const std::shared_ptr<Pending::Shared>& shared) {
+        shared->control([shared] {
+            const auto fn = std::exchange(shared->gone, nullptr);
+            if (fn) fn();
+        });
+    }
 
  private:
     void end(Error error, Value value) {
         ended_ = true;
+        shared_->gone = nullptr;
         const std::lock_guard lock(shared_->mutex);
         EXPECT_EQ(++shared_->ends, 1u) << "ended twice";
         shared_->answer.error = std::move(error);
@@ -93,6 +106,7 @@ std::size_t Pending::parts() const {
 
 void Pending::leave() {
     shared_->alive = false;
+    TestCall::tell(shared_);
 }
 
 bool eventually(const std::function<bool()>& condition) {
@@ -140,6 +154,9 @@ void Host::close_selftest() {
 
 Pending Host::start(std::string_view verb, Value args) {
     auto shared = std::make_shared<Pending::Shared>();
+    shared->control = [node = node_.get()](std::function<void()> fn) {
+        node->control(std::move(fn));
+    };
     const ctl::Command* command = registry_.find("lst", verb);
     EXPECT_NE(command, nullptr) << verb;
     // A std::function must be copyable, a CallPtr is not.
