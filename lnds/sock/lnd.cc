@@ -62,6 +62,16 @@ std::span<const TunableSpec> SockLnd::tunables() const {
     return tunable_specs();
 }
 
+Error SockLnd::check_together(std::span<const i64> values) const {
+    const auto value = [&](Tunable which) { return values[static_cast<std::size_t>(which)]; };
+    if (values.size() != tunable_count) return {};
+    const i64 first = value(Tunable::min_reconnect_ms), last = value(Tunable::max_reconnect_ms);
+    if (first <= last) return {};
+    return {Status(-ERANGE), "min_reconnectms: '" + std::to_string(first) +
+                                 "' is not allowed; allowed: 1 ... " + std::to_string(last) +
+                                 " ms (max_reconnectms)"};
+}
+
 Result<std::unique_ptr<LndNi>> SockLnd::open(const NiConfig& config, LndUp& up, Sched& sched,
                                              std::string& why) {
     if (config.net.type() != NetType::tcp || config.nid.any() || !config.nid.is_nid4() ||
