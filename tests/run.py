@@ -109,8 +109,9 @@ def environment(kind):
 
 
 def units(kind, limit_s=300):
-    folder = os.path.join(ROOT, "build", kind, "tests", "unit")
-    names = sorted(os.path.join(path, f) for path, _, files in os.walk(folder) for f in files
+    folders = [os.path.join(ROOT, "build", kind, "tests", name) for name in ("unit", "sim")]
+    names = sorted(os.path.join(path, f) for folder in folders
+                   for path, _, files in os.walk(folder) for f in files
                    if f.startswith("unit_") and os.access(os.path.join(path, f), os.X_OK)
                    and "." not in f)
     return [(f"{kind} {os.path.basename(n)}", (gtest, n, environment(kind), limit_s))
@@ -122,6 +123,27 @@ def programs(kind, limit_s=300):
     return [(f"{kind} {name}", (script, os.path.join(folder, name), environment(kind), limit_s))
             for name in sorted(os.listdir(folder))
             if name.startswith("test_") and name.endswith(".py")]
+
+
+def simulator(kind, seeds, first=1):
+    program = os.path.join(ROOT, "build", kind, "tests", "sim", "sim")
+    return [(f"{kind} sim", (summed, [program, "--seeds", str(seeds), "--from", str(first),
+                                      "--jobs", str(CORES)], 3600, environment(kind)))]
+
+
+def same_hashes(kinds, seeds, limit_s):
+    """Equal seeds give equal traces whatever compiler built the simulator: a case a seed."""
+    hashes = {}
+    for kind in kinds:
+        program = os.path.join(ROOT, "build", kind, "tests", "sim", "sim")
+        code, output = run([program, "--seeds", str(seeds), "--hashes"], limit_s,
+                           environment(kind))
+        hashes[kind] = dict(re.findall(r"^seed (\d+) hash (\w+)$", output, re.M))
+        if code != 0 or len(hashes[kind]) != seeds:
+            return 0, 1, 0, f"{kind}: exit code {code}\n{output}"
+    first, *others = hashes.values()
+    differ = [seed for seed, value in first.items() if any(o[seed] != value for o in others)]
+    return seeds - len(differ), len(differ), 0, f"{hashes}" if differ else ""
 
 
 def build(kind):
@@ -140,9 +162,12 @@ def stages(nightly):
         ("build release", 240, lambda: build("release")),
         ("unit release", 45, lambda: units("release")),
         ("net release", 45, lambda: programs("release")),
+        ("sim release", 30, lambda: simulator("release", 200)),
         ("build asan", 210, lambda: build("asan")),
         ("unit asan", 60, lambda: units("asan")),
         ("net asan", 60, lambda: programs("asan")),
+        ("sim asan", 60, lambda: simulator("asan", 40, 201) + [
+            ("sim hashes", (same_hashes, ["release", "asan"], 10, 120))]),
     ]
     if not nightly:
         return check
@@ -150,6 +175,7 @@ def stages(nightly):
         ("build tsan", 600, lambda: build("tsan")),
         ("unit tsan", 600, lambda: units("tsan", 900)),
         ("net tsan", 600, lambda: programs("tsan", 900)),
+        ("sim long", 1800, lambda: simulator("release", 20_000, 1000)),
         ("build fuzz", 600, lambda: build("fuzz")),
         ("fuzz", 3600, lambda: [("fuzz", (summed, [python, "tests/fuzz/run.py", "build/fuzz",
                                                    "120"], 3600))]),

@@ -19,7 +19,10 @@ struct Plan {
     StreamParams streams;
     TrafficParams traffic;
     ChaosParams chaos;
-    bool loss() const { return net.loss_per_million > 0 || chaos.kinds != 0; }
+    bool loss() const {
+        return net.loss_per_million > 0 || chaos.kinds != 0 || streams.accept_error_percent > 0 ||
+               streams.connect_error_percent > 0;
+    }
 };
 
 struct Outcome {

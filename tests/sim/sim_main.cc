@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <ctime>
 #include <vector>
@@ -124,7 +125,9 @@ class Parent {
             for (const Child& child : children_)
                 if (child.running) fds.push_back({child.pipe, POLLIN, 0});
             if (fds.empty()) break;
-            if (::poll(fds.data(), fds.size(), -1) < 0 && errno != EINTR) return 2;
+            const int ready = ::poll(fds.data(), fds.size(), seed_limit_ms);
+            if (ready < 0 && errno != EINTR) return 2;
+            if (ready == 0) end_stuck();
             for (Child& child : children_)
                 for (const pollfd& fd : fds)
                     if (child.running && fd.fd == child.pipe && fd.revents != 0) hear(child);
@@ -136,6 +139,13 @@ class Parent {
     }
 
  private:
+    // No seed takes a second; one that does not end at all is stuck at one instant.
+    static constexpr int seed_limit_ms = 120'000;
+
+    void end_stuck() {
+        for (const Child& child : children_)
+            if (child.running) kill(child.process, SIGKILL);
+    }
     void start(Child& child) {
         if (child.next >= options_.from + options_.seeds) return;
         if (!spawn(options_, child)) {
