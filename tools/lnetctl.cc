@@ -208,11 +208,8 @@ int Lnetctl::run_verb(const Object& object, const Verb& verb, const Words& words
     if (!parse_fields(verb, words, args, help_wanted, why)) {
         const std::string command =
             std::string(object.name) + (verb.name == "run" ? "" : " " + std::string(verb.name));
-        const bool later = option_comes_later(command, words);
-        const Error error{Status(later ? -EOPNOTSUPP : -EINVAL),
-                          command + ": " + why + (later ? ": it is not available yet" : "")};
-        return wrong_use(object.name == "ping" ? "manage" : verb.name, object.name, error,
-                         help_of(object, verb));
+        return wrong_use(object.name == "ping" ? "manage" : verb.name, object.name,
+                         option_error(command, words, why), help_of(object, verb));
     }
     if (help_wanted) {
         std::cout << help_of(object, verb);
@@ -272,10 +269,8 @@ bool Lnetctl::one_file(const Words& words, const LongOption& option, std::string
             why = "unexpected argument '" + each.value + "'";
     }
     if (why.empty()) return true;
-    const bool later = option_comes_later(words[0], words);
-    const Error error{Status(later ? -EOPNOTSUPP : -EINVAL),
-                      words[0] + ": " + why + (later ? ": it is not available yet" : "")};
-    code = wrong_use(words[0] == "import" ? "add" : "show", words[0], error, help_text);
+    code = wrong_use(words[0] == "import" ? "add" : "show", words[0],
+                     option_error(words[0], words, why), help_text);
     return false;
 }
 

@@ -2,6 +2,7 @@
 #include "tools/lnetctl_format.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "lnet/ctl/yaml_scalar.h"
 
@@ -76,13 +77,15 @@ bool comes_later(std::string_view command, std::string_view word) {
         });
 }
 
-bool option_comes_later(std::string_view command, const std::vector<std::string>& words) {
-    return std::any_of(std::begin(later_options), std::end(later_options), [&](const Later& each) {
-        return each.command == command &&
-               std::any_of(words.begin(), words.end(), [&](const std::string& word) {
-                   return word.substr(0, word.find('=')) == each.word;
-               });
-    });
+Error option_error(std::string_view command, const std::vector<std::string>& words,
+                   std::string_view why) {
+    const std::string start = std::string(command) + ": ";
+    for (const Later& each : later_options)
+        for (const std::string& word : words)
+            if (each.command == command && word.substr(0, word.find('=')) == each.word)
+                return {Status(-EOPNOTSUPP),
+                        start + "option '" + std::string(each.word) + "' is not available yet"};
+    return {Status(-EINVAL), start + std::string(why)};
 }
 
 bool is_shown(const ctl::Object& object, const ctl::Verb& verb) {

@@ -105,8 +105,9 @@ TEST(Lnetctl, WhatComesLaterIsKnown) {
     EXPECT_TRUE(comes_later("peer", "add"));
     EXPECT_FALSE(comes_later("peer", "bogus"));
     EXPECT_FALSE(comes_later("bogus", "bogus"));
-    EXPECT_TRUE(option_comes_later("net set", {"set", "--all", "--health=5"}));
-    EXPECT_FALSE(option_comes_later("net set", {"set", "--all"}));
+    EXPECT_EQ(option_error("net set", {"set", "--all", "--health=5"}, "why").text,
+              "net set: option '--health' is not available yet");
+    EXPECT_EQ(option_error("net set", {"set", "--all"}, "why").text, "net set: why");
 }
 
 TEST(Lnetctl, OptionalArgumentsMayBeTheNextWord) {
