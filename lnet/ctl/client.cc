@@ -108,6 +108,10 @@ Error Client::set_silence(Duration silence) {
 
 Error Client::send_frame(const Value& value) {
     const std::string frame = make_frame(to_json(value));
+    if (const std::size_t bytes = frame.size() - frame_head_bytes; bytes > request_bytes_max)
+        return {Status(-E2BIG), "a request of " + std::to_string(bytes) +
+                                    " bytes is not allowed; allowed: at most " +
+                                    std::to_string(request_bytes_max)};
     std::size_t sent = 0;
     while (sent < frame.size()) {
         const ssize_t count = ::send(fd_, frame.data() + sent, frame.size() - sent, MSG_NOSIGNAL);

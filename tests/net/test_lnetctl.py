@@ -109,6 +109,11 @@ def import_wants_a_file_of_text():
         latin = os.path.join(folder, "latin")
         with open(latin, "wb") as file:
             file.write(b"# caf\xe9\nglobal: {discovery: 1}\n")
+        large = os.path.join(folder, "large")
+        with open(large, "w") as file:
+            file.write("# filler\n" * 300000)
+        code, _, err = a.lnetctl("import", large, check=False)
+        assert code == 234 and large in err and "allowed: at most 1048576" in err, err
         for path, words in (("/", "Is a directory"), (folder, "Is a directory"),
                             (os.path.join(folder, "none"), "No such file"),
                             ("/dev/zero", "File too large"), (binary, "line 1"), (latin, "UTF-8")):

@@ -335,6 +335,16 @@ TEST_F(ServerTest, TooLargeAnswersAreAnError) {
     EXPECT_TRUE(client.call("test", "echo", {}).ok());
 }
 
+TEST_F(ServerTest, TooLargeRequestsAreAnErrorAndNothingIsSent) {
+    open();
+    Client client = connect();
+    const Value large = Value::map({{"text", Value(std::string(request_bytes_max, 'x'))}});
+    const Client::Answer answer = client.call("test", "echo", large);
+    EXPECT_EQ(answer.error.status.code(), -E2BIG);
+    EXPECT_NE(answer.error.text.find("allowed: at most 1048576"), std::string::npos);
+    EXPECT_TRUE(client.call("test", "echo", {}).ok());
+}
+
 TEST_F(ServerTest, CallsOfOneClientAreBounded) {
     open({.calls_max = 3});
     Raw raw(path());
