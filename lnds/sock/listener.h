@@ -20,6 +20,7 @@ class Listener final : public StreamSink, public RefCounted {
     struct Rules {
         Accept accept;
         Duration patience;
+        bool operator==(const Rules&) const = default;
     };
     Listener(SockLnd&, Sched&, CptId, std::unique_ptr<StreamListener>, const Endpoint& wanted,
              Rules);
@@ -38,6 +39,7 @@ class Listener final : public StreamSink, public RefCounted {
     void forget(Incoming&);
 
     const Endpoint& wanted() const { return wanted_; }
+    const Rules& rules() const { return rules_; }
     // Times that accept() could not for want of descriptors or memory.
     u64 shortages() const { return shortages_.load(std::memory_order_relaxed); }
     u64 dropped() const { return dropped_.load(std::memory_order_relaxed); }

@@ -387,6 +387,18 @@ TEST_F(Engine, TwoNetsShareAListener) {
     run_on(*sched, 0, [&] {
         ni0 = std::move(*lnd->open(config0, core0, *sched, why));
         ni1 = std::move(*lnd->open(config1, core1, *sched, why));
+        NiConfig config2 = config1;  // what the acceptor goes by cannot differ
+        config2.nid = Nid::ipv4(Net::of(NetType::tcp, 2), local(1));
+        config2.net = config2.nid.net();
+        config2.tunables[static_cast<std::size_t>(Tunable::accept)] = 0;
+        EXPECT_EQ(lnd->open(config2, core1, *sched, why).status(), Status(-EINVAL));
+        EXPECT_TRUE(why.starts_with("tcp: accept: 'secure' is not allowed; allowed: 'all', as"))
+            << why;
+        config2.tunables = config1.tunables;
+        config2.tunables[static_cast<std::size_t>(Tunable::accept_timeout)] = 9;
+        EXPECT_EQ(lnd->open(config2, core1, *sched, why).status(), Status(-EINVAL));
+        EXPECT_TRUE(why.starts_with("tcp: accept_timeout: '9' is not allowed; allowed: '5'"))
+            << why;
     });
     core0.attach(ni0.get());
     core1.attach(ni1.get());
