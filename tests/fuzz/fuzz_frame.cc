@@ -1,6 +1,7 @@
 // Fuzz target: frames of socklnd. The first byte picks version and order, the rest is a stream of
 // frames that is walked as a receiver does it; each header is encoded to what was decoded.
 #include <algorithm>
+#include <vector>
 
 #include "lnds/sock/wire.h"
 #include "tests/fuzz/fuzz.h"

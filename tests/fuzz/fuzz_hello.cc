@@ -1,6 +1,7 @@
 // Fuzz target: the HELLO of socklnd. What is asked for grows with what is there, never beyond the
 // largest HELLO, and what is decoded is encoded to the same bytes.
 #include <algorithm>
+#include <vector>
 
 #include "lnds/sock/wire.h"
 #include "tests/fuzz/fuzz.h"
