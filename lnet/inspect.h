@@ -33,7 +33,7 @@ struct PeerNiView {
     TypeCounts sent, received, dropped;
     i32 health;
     u32 refcount;
-    u64 latency_p50_ns, latency_p99_ns;  // send to finished; 0 = none yet
+    u64 latency_p50_ns, latency_p99_ns;  // send to finished, of what ended well; 0 = none
 };
 struct PeerView {
     Nid primary;

@@ -101,6 +101,9 @@ class Lnd {
     virtual NetType net_type() const = 0;
     virtual LndCaps caps() const = 0;
     virtual std::span<const TunableSpec> tunables() const = 0;
+    // Whether values that are each in their range fit together. The text names key, value and what
+    // is allowed.
+    virtual Error check_together(std::span<const i64>) const { return {}; }
     // `why` gets one sentence for the user when it fails (port in use, no such address...).
     virtual Result<std::unique_ptr<LndNi>> open(const NiConfig&, LndUp&, Sched&,
                                                 std::string& why) = 0;

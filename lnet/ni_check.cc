@@ -38,7 +38,7 @@ Error check_tunables(const NiConfig& config, const Lnd& driver) {
         Error error = check_range(specs[i].name, config.tunables[i], specs[i].low, specs[i].high);
         if (!error.ok()) return error;
     }
-    return {};
+    return driver.check_together(config.tunables);
 }
 
 Error check_cpts(const NiConfig& config, CptId cpts) {

@@ -87,7 +87,7 @@ struct NodeImpl {
     // The end of a message that was sent, or was not.
     void finish_send(CoreMsg&, Status, Health, bool inline_allowed);
     void count_sent(const CoreMsg&, Status, Health);
-    void return_credits(CoreMsg&, bool reached_driver);
+    void return_credits(CoreMsg&, bool reached_driver, bool sent);
     // Ends it if it still waits; else what has it will see the mark.
     void cancel(CoreMsg&, Status);
     Status start(u64 md_cookie, const NetTopology&, CoreMsg&, const Nid& from);

@@ -44,7 +44,7 @@ struct PeerNi final : Timer, ListHook<OnPeerBucket>, ListHook<OnPeerUse> {
     CreditPool pool;
     bool armed = false;
     ByType sent{};
-    std::unique_ptr<Histogram> latency;  // send to finished; made with the first send
+    std::unique_ptr<Histogram> latency;  // send to finished; made with the first that ended well
     i32 health = 1000;
 };
 

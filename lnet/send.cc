@@ -290,7 +290,8 @@ void NodeImpl::count_sent(const CoreMsg& msg, Status status, Health health) {
     if (msg.hdr.payload_length > 0) counters.add(Count::send_length, msg.hdr.payload_length);
 }
 
-void NodeImpl::return_credits(CoreMsg& msg, bool reached_driver) {
+// How long a message took counts only when it was sent: a failure's time tells nothing of the peer.
+void NodeImpl::return_credits(CoreMsg& msg, bool reached_driver, bool sent) {
     if (msg.has_ni_credit) {
         NiQueue& queue = msg.ni->queue(msg.ni_queue);
         CoreMsg* next;
@@ -309,11 +310,9 @@ void NodeImpl::return_credits(CoreMsg& msg, bool reached_driver) {
         {
             const std::lock_guard guard(peer.lock);
             if (peer.latency == nullptr && fresh != nullptr) peer.latency = std::move(fresh);
-            if (peer.latency != nullptr || !reached_driver) {
-                if (reached_driver) {
-                    ++peer.sent[static_cast<u32>(msg.hdr.type)];
-                    peer.latency->add(sched.now() - msg.sent_at);
-                }
+            if (peer.latency != nullptr || !sent) {
+                if (reached_driver) ++peer.sent[static_cast<u32>(msg.hdr.type)];
+                if (sent) peer.latency->add(sched.now() - msg.sent_at);
                 msg.has_peer_credit = false;
                 next = give_credit(peer, &CoreMsg::waits_for_peer, &CoreMsg::has_peer_credit);
                 break;
@@ -329,7 +328,7 @@ void NodeImpl::finish_send(CoreMsg& msg, Status status, Health health, bool inli
     msg.set_state(MsgState::finishing);
     count_sent(msg, status, health);
     if (reached_driver) msg.ni->counters.add(ni_count(Happened::sent, msg.hdr.type));
-    return_credits(msg, reached_driver);
+    return_credits(msg, reached_driver, reached_driver && status.ok());
     if (msg.md != nullptr)
         static_cast<void>(complete(msg, status, inline_allowed));
     else

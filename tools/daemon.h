@@ -33,8 +33,8 @@ class Daemon {
     // Clients, self test, NIs, threads, in this order. False: something did not end in time.
     bool stop();
     std::vector<Nid> nids();
-    // What the configuration asks for and this version does not do.
-    const std::vector<std::string>& notes() const { return plan_.notes; }
+    // What the configuration asks for and is not applied; mostly empty.
+    const std::string& note() const { return plan_.note; }
 
  private:
     Error check_config(const CptTable&);

@@ -1,12 +1,11 @@
 // lnetctl: the kernel tool's command line for an ulnet node. Options, help and validation come from
 // the tables of lnet/ctl/schema.h; the work is done by the node, over its control socket.
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 
-#include "lnet/ctl/bounds.h"
 #include "lnet/ctl/config.h"
 #include "tools/cli.h"
 #include "tools/lnetctl_format.h"
@@ -37,36 +36,61 @@ constexpr std::string_view commands_text =
 
 class Lnetctl {
  public:
-    explicit Lnetctl(const Common& common) : common_(common), connection_(common) {}
-    int run(const Words& words);
+    explicit Lnetctl(const Common& common) : common_(common), connection_(common_) {}
+    // One command. `--json` anywhere among its words is for this command.
+    int run(Words words);
+    // Wrong use: one sentence, and the help when there is some.
+    int wrong_use(std::string_view operation, std::string_view entity, const Error&,
+                  std::string_view help);
 
  private:
+    int run_command(const Words& words);
+    int help(const Words& words);
+    int not_a_command(const std::string& command, const std::string& word);
     int run_object(const Object&, const Words& words);
     int run_verb(const Object&, const Verb&, const Words& words);
     int import_file(const Words& words);
     int export_file(const Words& words);
+    bool one_file(const Words& words, const LongOption& option, std::string_view help_text,
+                  std::string& path, int& code);
     int show(const Object&, const Verb&, const Value& value);
     int failed(std::string_view operation, std::string_view entity, bool classic, const Error&);
     ctl::Client::Answer ask(std::string_view object, std::string_view verb, Value args,
                             Duration silence);
 
-    const Common& common_;
+    Common common_;
     Connection connection_;
 };
 
-int not_a_command(const std::string& word) {
-    std::cerr << "lnetctl: '" << word
-              << "' is not a valid command. See 'lnetctl --list-commands'.\n";
-    return exit_code(-1);
+int Lnetctl::wrong_use(std::string_view operation, std::string_view entity, const Error& error,
+                       std::string_view help) {
+    if (common_.json) {
+        std::cerr << error_json(operation, entity, error.status.code(), error.text);
+    } else {
+        std::cerr << "lnetctl: " << error.text << "\n" << help;
+    }
+    return exit_code(error.status.code());
 }
 
-int help(const Words& words) {
+// Commands and options of the kernel's tool are told apart from what nobody knows.
+int Lnetctl::not_a_command(const std::string& command, const std::string& word) {
+    const bool one_word = command == word || word.starts_with('-');
+    const std::string whole = one_word ? command : command + " " + word;
+    if (comes_later(command, word))
+        return wrong_use("parser", "command",
+                         {Status(-EOPNOTSUPP), "'" + whole + "' is not available yet"}, "");
+    return wrong_use(
+        "parser", "command",
+        {Status(-1), "'" + word + "' is not a valid command. See 'lnetctl --list-commands'."}, "");
+}
+
+int Lnetctl::help(const Words& words) {
     if (words.size() < 2) {
         std::cout << usage_text;
         return 0;
     }
     const Object* object = ctl::find_object(words[1]);
-    if (object == nullptr) return not_a_command(words[1]);
+    if (object == nullptr) return not_a_command(words[1], words[1]);
     std::cout << help_of(*object);
     return 0;
 }
@@ -76,7 +100,8 @@ bool is_help(const std::string& word) {
 }
 
 // The table's fields as options, and back from options to arguments.
-bool parse_fields(const Verb& verb, const Words& words, Value& args, bool& help_wanted) {
+bool parse_fields(const Verb& verb, const Words& words, Value& args, bool& help_wanted,
+                  std::string& why) {
     constexpr int first_without_letter = 256;
     std::vector<LongOption> options{{"help", no_argument, 'h'}};
     std::vector<std::string> names;  // keeps the texts alive
@@ -93,7 +118,7 @@ bool parse_fields(const Verb& verb, const Words& words, Value& args, bool& help_
              field.letter != 0 ? field.letter : first_without_letter + static_cast<int>(i)});
     }
     std::vector<Parsed> parsed;
-    if (!parse_options(words, options, parsed)) return false;
+    if (!parse_options(words, options, parsed, why)) return false;
     for (Parsed& each : parsed) {
         if (each.letter == 'h') {
             help_wanted = true;
@@ -103,7 +128,7 @@ bool parse_fields(const Verb& verb, const Words& words, Value& args, bool& help_
         if (each.letter == 0) {
             field = ctl::find_field(verb, verb.rest);
             if (field == nullptr) {
-                std::cerr << words[0] << ": unexpected argument '" << each.value << "'\n";
+                why = "unexpected argument '" + each.value + "'";
                 return false;
             }
         } else if (each.letter >= first_without_letter) {
@@ -138,7 +163,11 @@ ctl::Client::Answer Lnetctl::ask(std::string_view object, std::string_view verb,
                                  Duration silence) {
     Error error;
     ctl::Client* client = connection_.get(error);
-    if (client == nullptr) return {{Status(-ENETDOWN), "LNet stack down: " + error.text}, Value()};
+    if (client == nullptr) {
+        const int code = error.status.code();
+        if (code == -EACCES || code == -EPERM || code == -EINVAL) return {error, Value()};
+        return {{Status(-ENETDOWN), "LNet stack down: " + error.text}, Value()};
+    }
     ctl::Client::Answer answer = client->call(object, verb, std::move(args), silence);
     const int code = answer.error.status.code();
     if (code == -ETIMEDOUT || code == -ECONNRESET || code == -EPIPE) connection_.forget();
@@ -149,17 +178,14 @@ int Lnetctl::failed(std::string_view operation, std::string_view entity, bool cl
                     const Error& error) {
     const int code = error.status.code();
     if (common_.json) {
-        const Value block = Value::map({{"operation", Value(operation)},
-                                        {"entity", Value(entity)},
-                                        {"errno", Value(code)},
-                                        {"descr", Value(error.text)}});
-        std::cerr << to_json(block) << "\n";
+        std::cerr << error_json(operation, entity, code, error.text);
     } else if (classic) {
         std::cerr << error_block_classic(operation, entity, code, error.text);
     } else {
         std::cerr << error_block_netlink(operation, entity, code, error.text);
     }
-    return exit_code(classic || code == -ENETDOWN ? code : -EINVAL);
+    const bool as_it_is = classic || code == -ENETDOWN || code == -EACCES;
+    return exit_code(as_it_is ? code : -EINVAL);
 }
 
 int Lnetctl::show(const Object& object, const Verb& verb, const Value& value) {
@@ -178,9 +204,12 @@ int Lnetctl::show(const Object& object, const Verb& verb, const Value& value) {
 int Lnetctl::run_verb(const Object& object, const Verb& verb, const Words& words) {
     Value args = Value::map();
     bool help_wanted = false;
-    if (!parse_fields(verb, words, args, help_wanted)) {
-        std::cerr << help_of(object, verb);
-        return exit_code(-EINVAL);
+    std::string why;
+    if (!parse_fields(verb, words, args, help_wanted, why)) {
+        const std::string command =
+            std::string(object.name) + (verb.name == "run" ? "" : " " + std::string(verb.name));
+        return wrong_use(object.name == "ping" ? "manage" : verb.name, object.name,
+                         option_error(command, words, why), help_of(object, verb));
     }
     if (help_wanted) {
         std::cout << help_of(object, verb);
@@ -201,70 +230,85 @@ int Lnetctl::run_verb(const Object& object, const Verb& verb, const Words& words
 int Lnetctl::run_object(const Object& object, const Words& words) {
     const Verb* only = object.verbs.size() == 1 ? &object.verbs[0] : nullptr;
     if (only != nullptr && only->name == "run") return run_verb(object, *only, words);
-    if (words.size() < 2 || is_help(words[1])) {
-        (words.size() < 2 ? std::cerr : std::cout) << help_of(object);
-        return words.size() < 2 ? exit_code(-EINVAL) : exit_help;
+    if (words.size() < 2) {
+        std::string verbs;
+        for (const Verb& verb : object.verbs)
+            if (is_shown(object, verb))
+                verbs += (verbs.empty() ? "" : ", ") + std::string(verb.name);
+        return wrong_use(
+            "parser", object.name,
+            {Status(-EINVAL), std::string(object.name) + ": a word is missing; allowed: " + verbs},
+            help_of(object));
+    }
+    if (is_help(words[1])) {
+        std::cout << help_of(object);
+        return exit_help;
     }
     const Verb* verb = ctl::find_verb(object, words[1]);
-    if (verb == nullptr || (object.name == "global" && verb->name == "set"))
-        return not_a_command(words[1]);
+    if (verb == nullptr || !is_shown(object, *verb)) return not_a_command(words[0], words[1]);
     return run_verb(object, *verb, Words(words.begin() + 1, words.end()));
 }
 
-int Lnetctl::import_file(const Words& words) {
-    constexpr LongOption options[] = {{"help", no_argument, 'h'}, {"add", no_argument, 'a'}};
+// The words of import and export: one option of their own, at most one file. False: it is over.
+bool Lnetctl::one_file(const Words& words, const LongOption& option, std::string_view help_text,
+                       std::string& path, int& code) {
+    const LongOption options[] = {{"help", no_argument, 'h'}, option};
     std::vector<Parsed> parsed;
-    std::string path;
-    bool good = parse_options(words, options, parsed);
-    bool help_wanted = false;
+    std::string why;
+    parse_options(words, options, parsed, why);
     for (const Parsed& each : parsed) {
-        if (each.letter == 'h') help_wanted = true;
-        if (each.letter == 0) good = good && path.empty();
-        if (each.letter == 0) path = each.value;
+        if (each.letter == 'h') {
+            std::cout << help_text;
+            code = exit_help;
+            return false;
+        }
+        if (each.letter != 0) continue;
+        if (path.empty())
+            path = each.value;
+        else if (why.empty())
+            why = "unexpected argument '" + each.value + "'";
     }
-    if (!good || help_wanted) {
-        (good ? std::cout : std::cerr)
-            << "import [--add] [FILE]: add what a configuration file (standard input when left "
-               "out) asks for, all or nothing\n";
-        return good ? exit_help : exit_code(-EINVAL);
-    }
-    std::string text;
-    const bool from_file = !path.empty() && path != "-";
-    std::ifstream file;
-    if (from_file) file.open(path, std::ios::binary);
-    if (from_file && !file)
-        return failed("yaml", "builder", true,
-                      {Status(-ENOENT), "cannot open '" + path + "': " + Status(-errno).text()});
-    std::istream& in = from_file ? file : std::cin;
-    for (char byte; text.size() <= ctl::text_bytes_max && in.get(byte);) text += byte;
+    if (why.empty()) return true;
+    code = wrong_use(words[0] == "import" ? "add" : "show", words[0],
+                     option_error(words[0], words, why), help_text);
+    return false;
+}
+
+int Lnetctl::import_file(const Words& words) {
+    std::string path, text, why;
+    int code = 0;
+    if (!one_file(words, {"add", no_argument, 'a'},
+                  "import [--add] [FILE]: add what a configuration file (standard input when left "
+                  "out) asks for, all or nothing\n",
+                  path, code))
+        return code;
+    if (path.empty()) path = "-";
+    const std::string shown = path == "-" ? "standard input" : path;
+    if (const Error error = ctl::read_text_file(path, text); !error.ok())
+        return failed("add", "import", false, error);
+    // Here already: what is not YAML may not survive the way to the node.
+    if (const Result<Value> tree = ctl::parse_yaml(text, why); !tree.ok())
+        return failed("add", "import", false, {tree.status(), shown + ": " + why});
     const ctl::Client::Answer answer =
         ask("config", "apply", Value::map({{"yaml", Value(std::move(text))}}), 4 * answer_margin);
     if (!answer.ok()) {
         Error error = answer.error;
-        error.text = (from_file ? path : "standard input") + ": " + error.text;
+        if (error.status.code() != -ENETDOWN) error.text = shown + ": " + error.text;
         return failed("add", "import", false, error);
     }
-    for (const Value& note : answer.value["notes"].items())
-        std::cerr << "lnetctl: " << note.as_text() << "\n";
+    if (common_.json)
+        std::cout << to_json(answer.value) << "\n";
+    else if (answer.value.has("note"))
+        std::cerr << "lnetctl: " << shown << ": " << answer.value["note"].as_text() << "\n";
     return 0;
 }
 
 int Lnetctl::export_file(const Words& words) {
-    constexpr LongOption options[] = {{"help", no_argument, 'h'}, {"backup", no_argument, 'b'}};
-    std::vector<Parsed> parsed;
     std::string path;
-    bool good = parse_options(words, options, parsed);
-    bool help_wanted = false;
-    for (const Parsed& each : parsed) {
-        if (each.letter == 'h') help_wanted = true;
-        if (each.letter == 0) good = good && path.empty();
-        if (each.letter == 0) path = each.value;
-    }
-    if (!good || help_wanted) {
-        (good ? std::cout : std::cerr)
-            << "export [--backup] [FILE]: print the node as a configuration file\n";
-        return good ? exit_help : exit_code(-EINVAL);
-    }
+    int code = 0;
+    if (!one_file(words, {"backup", no_argument, 'b'},
+                  "export [--backup] [FILE]: print the node as a configuration file\n", path, code))
+        return code;
     const ctl::Client::Answer answer = ask("config", "export", Value::map(), answer_margin);
     if (!answer.ok()) return failed("show", "export", false, answer.error);
     const std::string text =
@@ -280,7 +324,15 @@ int Lnetctl::export_file(const Words& words) {
                   {Status(-EIO), "cannot write '" + path + "': " + Status(-errno).text()});
 }
 
-int Lnetctl::run(const Words& words) {
+int Lnetctl::run(Words words) {
+    const bool json_before = common_.json;
+    if (std::erase(words, "--json") > 0) common_.json = true;
+    const int code = words.empty() ? 0 : run_command(words);
+    common_.json = json_before;
+    return code;
+}
+
+int Lnetctl::run_command(const Words& words) {
     const std::string& command = words[0];
     if (command == "help" || is_help(command)) return help(words);
     if (command == "list-commands" || command == "--list-commands") {
@@ -294,7 +346,9 @@ int Lnetctl::run(const Words& words) {
     if (command == "import") return import_file(words);
     if (command == "export") return export_file(words);
     const Object* object = ctl::find_object(command);
-    return object != nullptr ? run_object(*object, words) : not_a_command(command);
+    if (object != nullptr) return run_object(*object, words);
+    return not_a_command(command,
+                         words.size() > 1 && comes_later(command, words[1]) ? words[1] : command);
 }
 
 }  // namespace
@@ -304,11 +358,10 @@ int main(int argc, char** argv) {
     using namespace ulnet::tools;
     Words words(argv + 1, argv + argc);
     Common common;
-    if (const ulnet::Error error = take_common(words, common); !error.ok()) {
-        std::cerr << "lnetctl: " << error.text << "\n" << usage_text;
-        return exit_code(-EINVAL);
-    }
+    const ulnet::Error error = take_common(words, common);
+    if (!error.ok() && std::count(words.begin(), words.end(), "--json") > 0) common.json = true;
     Lnetctl lnetctl(common);
+    if (!error.ok()) return lnetctl.wrong_use("parser", "option", error, usage_text);
     if (words.empty())
         return interactive("lnetctl > ", [&](const Words& line) { return lnetctl.run(line); });
     return lnetctl.run(words);

@@ -1,6 +1,9 @@
 // Error blocks, ping answers and help texts of lnetctl.
 #include "tools/lnetctl_format.h"
 
+#include <algorithm>
+#include <cerrno>
+
 #include "lnet/ctl/yaml_scalar.h"
 
 namespace ulnet::tools {
@@ -49,7 +52,54 @@ std::string_view argument_name(const Field& field) {
     return "";
 }
 
+// Of the kernel's tool, and on their way here. A command without a word: all of it.
+struct Later {
+    std::string_view command, word;
+};
+constexpr Later later_commands[] = {
+    {"lnet", ""},       {"route", ""},      {"routing", ""},         {"set", ""},
+    {"discover", ""},   {"udsp", ""},       {"debug", ""},           {"fault", ""},
+    {"cpt-of-nid", ""}, {"service-id", ""}, {"setup-mrrouting", ""}, {"setup-sysctl", ""},
+    {"peer", "add"},    {"peer", "del"},    {"peer", "set"},
+};
+constexpr Later later_options[] = {
+    {"net add", "--ip2net"}, {"net add", "--auth-key"}, {"net add", "--traffic-class"},
+    {"net set", "--health"}, {"import", "--del"},       {"import", "--show"},
+    {"import", "--exec"},    {"import", "--old-api"},
+};
+
 }  // namespace
+
+bool comes_later(std::string_view command, std::string_view word) {
+    return std::any_of(
+        std::begin(later_commands), std::end(later_commands), [&](const Later& each) {
+            return each.command == command && (each.word.empty() || each.word == word);
+        });
+}
+
+Error option_error(std::string_view command, const std::vector<std::string>& words,
+                   std::string_view why) {
+    const std::string start = std::string(command) + ": ";
+    for (const Later& each : later_options)
+        for (const std::string& word : words)
+            if (each.command == command && word.substr(0, word.find('=')) == each.word)
+                return {Status(-EOPNOTSUPP),
+                        start + "option '" + std::string(each.word) + "' is not available yet"};
+    return {Status(-EINVAL), start + std::string(why)};
+}
+
+bool is_shown(const ctl::Object& object, const ctl::Verb& verb) {
+    return object.name != "global" || verb.name != "set";
+}
+
+std::string error_json(std::string_view operation, std::string_view entity, int code,
+                       std::string_view text) {
+    return to_json(ctl::Value::map({{"operation", ctl::Value(operation)},
+                                    {"entity", ctl::Value(entity)},
+                                    {"errno", ctl::Value(code)},
+                                    {"descr", ctl::Value(text)}})) +
+           "\n";
+}
 
 std::string error_block_netlink(std::string_view operation, std::string_view entity, int code,
                                 std::string_view text) {
@@ -101,8 +151,7 @@ std::string help_of(const ctl::Object& object, const ctl::Verb& verb) {
 std::string help_of(const ctl::Object& object) {
     std::string text;
     for (const ctl::Verb& verb : object.verbs)
-        if (&object != ctl::find_object("global") || verb.name != "set")
-            text += help_of(object, verb);
+        if (is_shown(object, verb)) text += help_of(object, verb);
     return text;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "lnet/ctl/schema.h"
 
@@ -13,6 +14,20 @@ std::string error_block_netlink(std::string_view operation, std::string_view ent
                                 std::string_view text);
 std::string error_block_classic(std::string_view operation, std::string_view entity, int code,
                                 std::string_view text);
+
+// A failure under --json: one line with the keys operation, entity, errno, descr.
+std::string error_json(std::string_view operation, std::string_view entity, int code,
+                       std::string_view text);
+
+// Whether the kernel's tool has this command (a word alone, or of the command before it) and this
+// one has not yet.
+bool comes_later(std::string_view command, std::string_view word);
+// The same for options: the sentence about what is wrong with a command's words, given what
+// parse_options() said of them.
+Error option_error(std::string_view command, const std::vector<std::string>& words,
+                   std::string_view why);
+// Verbs that the command line has; the others are for files.
+bool is_shown(const ctl::Object&, const ctl::Verb&);
 
 // Answers of `ping run`: the nodes that answered, then a block a failure.
 std::string ping_text(const ctl::Value& reply);

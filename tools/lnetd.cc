@@ -32,6 +32,12 @@ struct Flags {
     bool no_pin = false, foreground = false;
 };
 
+// Of the option `key`; CLI11 puts the key before what a check says.
+std::string check_name(const std::string& name) {
+    if (ctl::good_node_name(name)) return {};
+    return "'" + name + "' is not allowed; allowed: " + ctl::node_name_allowed();
+}
+
 void describe(CLI::App& app, Flags& flags) {
     app.add_option("-c,--config", flags.config, "configuration file (YAML, as lnetctl export)")
         ->type_name("FILE");
@@ -44,6 +50,7 @@ void describe(CLI::App& app, Flags& flags) {
         });
     app.add_option("--name,--node", flags.name, "name of the node, by which lnetctl finds it")
         ->type_name("NAME")
+        ->check(check_name)
         ->capture_default_str();
     app.add_option("--socket", flags.socket, "control socket instead of the one the name gives")
         ->type_name("PATH");
@@ -163,8 +170,7 @@ int serve(const Flags& flags, int signals) {
         const bool in_file = error.text.starts_with("line ") && !flags.config.empty();
         return fail((in_file ? flags.config + ": " : "") + error.text);
     }
-    for (const std::string& note : daemon.notes())
-        log_line(LogLevel::warn, flags.config + ": " + note);
+    if (!daemon.note().empty()) log_line(LogLevel::warn, flags.config + ": " + daemon.note());
     give_to_group(*socket);
     std::string nids;
     for (const Nid& nid : daemon.nids())

@@ -313,10 +313,12 @@ std::string bench_line(const BenchOptions& options, const std::string& test, con
 Value bench_json(const std::string& test, const Value& reply) {
     Value run = Value::map();
     run.set("test", test);
-    for (const char* key :
+    const bool ping = test == "ping";  // carries no bulk data: no size, no check, no bandwidth
+    for (const std::string_view key :
          {"client", "server", "size", "check", "concurrency", "seconds", "bytes", "rpcs", "errors"})
-        if (reply.has(key)) run.set(key, reply[key]);
-    run.set("mib_per_s", per_second(reply, "bytes") / (1 << 20));
+        if (reply.has(key) && !(ping && (key == "size" || key == "check" || key == "bytes")))
+            run.set(key, reply[key]);
+    if (!ping) run.set("mib_per_s", per_second(reply, "bytes") / (1 << 20));
     run.set("rpc_per_s", per_second(reply, "rpcs"));
     const auto us = [&](std::string_view from, std::string_view to) {
         if (reply.has(from)) run.set(to, reply[from].as_real() / 1e3);

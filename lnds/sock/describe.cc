@@ -40,6 +40,7 @@ void SockNi::describe(ctl::Value& out) const {
         out.set("listen",
                 listener_ != nullptr ? ctl::Value(to_text(listener_->wanted())) : ctl::Value());
         out.set("accept_dropped", listener_ != nullptr ? listener_->dropped() : u64{0});
+        out.set("accept_shortages", listener_ != nullptr ? listener_->shortages() : u64{0});
     }
     ctl::Value counters = ctl::Value::map();
     for (std::size_t i = 0; i < std::size(count_names); ++i)

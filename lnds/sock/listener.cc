@@ -64,7 +64,14 @@ bool Listener::step(Budget& budget) {
             const bool starved =
                 error == -EMFILE || error == -ENFILE || error == -ENOBUFS || error == -ENOMEM;
             starved_.store(starved, std::memory_order_relaxed);
-            if (starved) return false;
+            if (starved) {
+                shortages_.fetch_add(1, std::memory_order_relaxed);
+                shortage_lines_.log(sched_.now(), LogLevel::warn,
+                                    "socklnd: cannot accept connections on " + to_text(wanted_) +
+                                        " for now: " + stream.status().text() +
+                                        " (ulimit -n, LimitNOFILE=)");
+                return false;
+            }
             budget.take(1, 0);
             continue;
         }

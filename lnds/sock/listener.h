@@ -4,6 +4,7 @@
 
 #include <mutex>
 
+#include "cpt/base/log.h"
 #include "lnds/sock/refs.h"
 #include "lnds/sock/stream.h"
 #include "lnds/sock/tunables.h"
@@ -19,6 +20,7 @@ class Listener final : public StreamSink, public RefCounted {
     struct Rules {
         Accept accept;
         Duration patience;
+        bool operator==(const Rules&) const = default;
     };
     Listener(SockLnd&, Sched&, CptId, std::unique_ptr<StreamListener>, const Endpoint& wanted,
              Rules);
@@ -37,6 +39,9 @@ class Listener final : public StreamSink, public RefCounted {
     void forget(Incoming&);
 
     const Endpoint& wanted() const { return wanted_; }
+    const Rules& rules() const { return rules_; }
+    // Times that accept() could not for want of descriptors or memory.
+    u64 shortages() const { return shortages_.load(std::memory_order_relaxed); }
     u64 dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
  private:
@@ -60,7 +65,8 @@ class Listener final : public StreamSink, public RefCounted {
     TaskOf<Listener, &Listener::destroy> destroy_{*this};
     std::atomic<bool> closing_{false};
     std::atomic<bool> starved_{false};
-    std::atomic<u64> dropped_{0};
+    std::atomic<u64> dropped_{0}, shortages_{0};
+    LogLimit shortage_lines_{1, std::chrono::seconds(60)};
     bool watched_ = false, over_ = false;
     Ref<SockNi> last_user_;
     std::mutex lock_;  // guards: half_open_, with a reference to each

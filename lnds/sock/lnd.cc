@@ -43,6 +43,24 @@ std::string explain(const Endpoint& at, Status status) {
     }
 }
 
+// NIs with one address, on different nets, share a listener, so what it goes by must be the same.
+std::string explain_rules(const Endpoint& at, const Listener::Rules& there,
+                          const Listener::Rules& wanted) {
+    const auto word = [](const Listener::Rules& rules) {
+        return std::string(tunable_specs()[static_cast<std::size_t>(Tunable::accept)]
+                               .words[static_cast<std::size_t>(rules.accept)]);
+    };
+    const auto seconds = [](const Listener::Rules& rules) {
+        return std::to_string(
+            std::chrono::duration_cast<std::chrono::seconds>(rules.patience).count());
+    };
+    const bool by_accept = there.accept != wanted.accept;
+    const std::string key = by_accept ? "accept" : "accept_timeout";
+    return "tcp: " + key + ": '" + (by_accept ? word(wanted) : seconds(wanted)) +
+           "' is not allowed; allowed: '" + (by_accept ? word(there) : seconds(there)) +
+           "', as on the other net that listens on " + to_text(at);
+}
+
 }  // namespace
 
 // From a thread outside the Sched. Waits only for what a failed open() has left behind.
@@ -60,6 +78,16 @@ LndCaps SockLnd::caps() const {
 
 std::span<const TunableSpec> SockLnd::tunables() const {
     return tunable_specs();
+}
+
+Error SockLnd::check_together(std::span<const i64> values) const {
+    const auto value = [&](Tunable which) { return values[static_cast<std::size_t>(which)]; };
+    if (values.size() != tunable_count) return {};
+    const i64 first = value(Tunable::min_reconnect_ms), last = value(Tunable::max_reconnect_ms);
+    if (first <= last) return {};
+    return {Status(-ERANGE), "min_reconnectms: '" + std::to_string(first) +
+                                 "' is not allowed; allowed: 1 ... " + std::to_string(last) +
+                                 " ms (max_reconnectms)"};
 }
 
 Result<std::unique_ptr<LndNi>> SockLnd::open(const NiConfig& config, LndUp& up, Sched& sched,
@@ -174,10 +202,16 @@ Result<Listener*> SockLnd::acquire_listener(const NiConfig& config, StreamOs& os
                                             std::string& why) {
     const Endpoint at{config.nid.address4(),
                       static_cast<u16>(configured(config, Tunable::accept_port))};
+    const Listener::Rules rules{static_cast<Accept>(configured(config, Tunable::accept)),
+                                std::chrono::seconds(configured(config, Tunable::accept_timeout))};
     {
         const std::lock_guard guard(lock_);
         for (SharedListener& shared : listeners_) {
             if (shared.listener->wanted() != at) continue;
+            if (shared.listener->rules() != rules) {
+                why = explain_rules(at, shared.listener->rules(), rules);
+                return Status(-EINVAL);
+            }
             ++shared.users;
             return shared.listener;
         }
@@ -187,8 +221,6 @@ Result<Listener*> SockLnd::acquire_listener(const NiConfig& config, StreamOs& os
         why = explain(at, stream.status());
         return stream.status();
     }
-    const Listener::Rules rules{static_cast<Accept>(configured(config, Tunable::accept)),
-                                std::chrono::seconds(configured(config, Tunable::accept_timeout))};
     auto* const listener = new Listener(*this, sched, config.cpts.empty() ? 0 : config.cpts.front(),
                                         std::move(*stream), at, rules);
     {

@@ -26,6 +26,7 @@ class SockLnd final : public Lnd {
     NetType net_type() const override { return NetType::tcp; }
     LndCaps caps() const override;
     std::span<const TunableSpec> tunables() const override;
+    Error check_together(std::span<const i64>) const override;
     Result<std::unique_ptr<LndNi>> open(const NiConfig&, LndUp&, Sched&, std::string& why) override;
 
     // The NI that has exactly this NID.

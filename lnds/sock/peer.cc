@@ -100,7 +100,7 @@ void Peer::send(Msg& msg) {
             route_ = true;
             if (may_dial(now)) open = next_type();
         } else {
-            error = -EHOSTUNREACH;
+            error = dial_error_ != 0 ? dial_error_ : -EHOSTUNREACH;
         }
         if (open != ConnType::none) dialing_ = true;
     }
@@ -186,6 +186,7 @@ void Peer::connected(const Hello& reply, ConnType type, std::unique_ptr<Stream> 
             list_conn(*conn, reply.src_incarnation);
             interval_ = {};
             next_attempt_ = {};
+            dial_error_ = 0;
             refusals_ = 0;
             refused_ = false;
             next = next_type();
@@ -227,6 +228,7 @@ std::unique_ptr<Stream> Peer::admit(const Hello& hello, ConnType type,
             list_conn(*conn, hello.src_incarnation);
             interval_ = {};
             next_attempt_ = {};
+            dial_error_ = 0;
             conn->ref();
             admitted = true;
         }
@@ -273,6 +275,7 @@ void Peer::dial_failed(int error) {
         dialing_ = false;
         cancel_ = 0;
         refused_ = false;
+        dial_error_ = error;
         const Duration first = ni_.tunables().milliseconds(Tunable::min_reconnect_ms);
         const Duration last = ni_.tunables().milliseconds(Tunable::max_reconnect_ms);
         interval_ = std::min(std::max(interval_ * 2, first), std::max(first, last));

@@ -94,6 +94,7 @@ class Peer final : public RefCounted {
     u64 incarnation_ = 0;
     Instant next_attempt_{};
     Duration interval_{};
+    int dial_error_ = 0;  // of the last attempt, until one succeeds: what ends messages meanwhile
     Instant keepalive_sent_{};
     u64 use_count_ = 0;  // clock of least recently used
 };

@@ -19,6 +19,28 @@ Error system_error(int code, const std::string& what) {
     return {status, what + ": " + status.text()};
 }
 
+// Why nobody answered at the socket, and what to do about it.
+Error connect_error(int code, const std::string& path) {
+    const std::string other = " (--node NAME or --socket PATH reach another node)";
+    switch (code) {
+    case ENOENT:
+    case ENOTDIR:
+        return {Status(-code), "there is no socket '" + path + "': is lnetd running?" + other};
+    case ECONNREFUSED:
+        return {Status(-code),
+                "nobody listens at '" + path + "': lnetd has ended there; start it again" + other};
+    case EACCES:
+    case EPERM:
+        return {Status(-code), "no permission to use the socket '" + path +
+                                   "': only root, the user who runs lnetd and members of the "
+                                   "group of the socket may (for a node of root: group lnet)"};
+    case EAGAIN:
+        return {Status(-ETIMEDOUT), "the node at '" + path + "' is too busy to take a connection"};
+    default:
+        return system_error(code, "no node answers at '" + path + "'");
+    }
+}
+
 }  // namespace
 
 Client::Client(Client&& other) noexcept
@@ -54,8 +76,7 @@ Result<Client> Client::open(const std::string& path, Duration silence, std::stri
         client.fd_ < 0 ? system_error(errno, "cannot make a socket") : client.set_silence(silence);
     if (error.ok() &&
         ::connect(client.fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
-        error =
-            system_error(errno == EAGAIN ? ETIMEDOUT : errno, "no node answers at '" + path + "'");
+        error = connect_error(errno, path);
     Value hello = Value::map({{"hello", Value("ulnet")}, {"version", Value(protocol_version)}});
     if (error.ok()) error = client.send_frame(hello);
     if (error.ok()) error = client.receive_frame(hello);
@@ -87,6 +108,10 @@ Error Client::set_silence(Duration silence) {
 
 Error Client::send_frame(const Value& value) {
     const std::string frame = make_frame(to_json(value));
+    if (const std::size_t bytes = frame.size() - frame_head_bytes; bytes > request_bytes_max)
+        return {Status(-E2BIG), "a request of " + std::to_string(bytes) +
+                                    " bytes is not allowed; allowed: at most " +
+                                    std::to_string(request_bytes_max)};
     std::size_t sent = 0;
     while (sent < frame.size()) {
         const ssize_t count = ::send(fd_, frame.data() + sent, frame.size() - sent, MSG_NOSIGNAL);

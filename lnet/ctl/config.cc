@@ -2,10 +2,11 @@
 // lnetd before there is a Node.
 #include "lnet/ctl/config.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
-#include <sstream>
 
 #include "lnet/ctl/bounds.h"
 #include "lnet/ctl/schema.h"
@@ -16,6 +17,12 @@ namespace {
 Error refuse(const Value& where, std::string text, int negative_errno = -EINVAL) {
     return {Status(negative_errno), place_of(where) + std::move(text)};
 }
+
+// Sections of the kernel tool's files that ask for what this version does not have. A file with
+// them is taken, without them, so that an export of the kernel's tool works as it is.
+constexpr std::string_view later_sections[] = {"route", "routing", "buffers",
+                                               "peer",  "numa",    "udsp"};
+constexpr std::string_view sections_allowed = "net, global";
 
 const Verb& table(std::string_view object, std::string_view verb) {
     const Object* found = find_object(object);
@@ -84,16 +91,30 @@ Error plan_net(const Value& block, NiContext& context, std::span<const NiConfig>
     return {};
 }
 
-Error plan_global(const Value& map, ConfigPlan& out) {
+// What is not applied, gathered for the one sentence of ConfigPlan::note.
+struct LeftOut {
+    std::string sections, globals;
+    static void add(std::string& list, std::string_view name) {
+        list += (list.empty() ? "" : ", ") + std::string(name);
+    }
+    std::string sentence() const {
+        std::string text;
+        if (!sections.empty()) text = "sections " + sections;
+        if (!globals.empty()) text += (text.empty() ? "global " : "; global ") + globals;
+        return text.empty() ? text : "not available in this version and not applied: " + text;
+    }
+};
+
+Error plan_global(const Value& map, LeftOut& left_out, ConfigPlan& out) {
     const Verb& verb = table("global", "set");
     Value flat, args;
     if (Error error = flatten(verb, map, flat); !error.ok()) return error;
     if (Error error = validate(verb, flat, args); !error.ok()) return error;
     for (const auto& [key, value] : map.members()) {
         const Field* field = find_field(verb, key);
-        if (field != nullptr && field->type == FieldType::ignored && key != "lnd_timeout")
-            out.notes.push_back(key_place_of(value) + "global " + key +
-                                ": has no effect in this version");
+        const bool off = value.is_integer() && value.as_int() == 0;  // as it is here anyway
+        if (field != nullptr && field->type == FieldType::ignored && key != "lnd_timeout" && !off)
+            LeftOut::add(left_out.globals, key);
     }
     NodeOptions& options = out.options;
     if (args.has("discovery")) options.discovery = args["discovery"].as_int() != 0;
@@ -142,10 +163,20 @@ Error plan_config(const Value& tree, NiContext context, std::span<const NiConfig
                   const NodeOptions& options, ConfigPlan& out) {
     out.options = options;
     if (tree.is_null()) return {};  // an empty file
-    if (!tree.is_map()) return refuse(tree, "the file must be a map; allowed: net, global");
+    if (!tree.is_map())
+        return refuse(tree, "the file must be a map; allowed: " + std::string(sections_allowed));
+    LeftOut left_out;
     for (const auto& [key, value] : tree.members()) {
         if (value.is_null()) continue;
-        if (key == "net") {
+        if (std::find(std::begin(later_sections), std::end(later_sections), key) !=
+            std::end(later_sections)) {
+            LeftOut::add(left_out.sections, key);
+        } else if (key == "ip2nets") {
+            // Without it the node would be on none of the networks that the file is about.
+            return {Status(-EOPNOTSUPP),
+                    key_place_of(value) +
+                        "ip2nets: not available yet; allowed: " + std::string(sections_allowed)};
+        } else if (key == "net") {
             if (!value.is_list())
                 return refuse(value, "net: " + show_for_error(value) +
                                          " is not allowed; allowed: a list of networks");
@@ -153,12 +184,13 @@ Error plan_config(const Value& tree, NiContext context, std::span<const NiConfig
                 if (Error error = plan_net(block, context, existing, out); !error.ok())
                     return error;
         } else if (key == "global") {
-            if (Error error = plan_global(value, out); !error.ok()) return error;
+            if (Error error = plan_global(value, left_out, out); !error.ok()) return error;
         } else {
-            return {Status(-EINVAL),
-                    key_place_of(value) + "unknown key '" + key + "'; allowed: net, global"};
+            return {Status(-EINVAL), key_place_of(value) + "unknown key '" + key +
+                                         "'; allowed: " + std::string(sections_allowed)};
         }
     }
+    out.note = left_out.sentence();
     return {};
 }
 
@@ -188,21 +220,34 @@ Value export_config(std::span<const NiView> nis, const NodeOptions& options, u32
     return tree;
 }
 
+Error read_text_file(const std::string& path, std::string& out) {
+    constexpr std::size_t step_bytes = 64 * 1024;
+    const bool standard = path == "-";
+    const auto failed = [&](int code) -> Error {
+        return {Status(-code), "cannot read " +
+                                   (standard ? "the standard input" : "'" + path + "'") + ": " +
+                                   Status(-code).text()};
+    };
+    const int fd = standard ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return failed(errno);
+    out.clear();
+    Error error;
+    while (error.ok() && out.size() <= text_bytes_max) {
+        const std::size_t had = out.size();
+        out.resize(had + step_bytes);
+        const ssize_t got = ::read(fd, out.data() + had, step_bytes);
+        const int code = errno;
+        out.resize(had + static_cast<std::size_t>(got > 0 ? got : 0));
+        if (got == 0) break;
+        if (got < 0 && code != EINTR) error = failed(code);
+    }
+    if (!standard) ::close(fd);
+    return error.ok() && out.size() > text_bytes_max ? failed(EFBIG) : error;
+}
+
 Error read_yaml_file(const std::string& path, Value& out) {
-    std::ifstream file(path, std::ios::binary);
-    std::string text;
-    bool readable = file.good();
-    if (readable) {
-        text.resize(text_bytes_max + 1);
-        file.read(text.data(), static_cast<std::streamsize>(text.size()));
-        text.resize(static_cast<std::size_t>(file.gcount()));
-        readable = !file.bad() && file.eof() == (text.size() <= text_bytes_max);
-    }
-    if (!readable) {
-        const int code = errno != 0 ? errno : EIO;
-        return {Status(-code), "cannot read '" + path + "': " + Status(-code).text()};
-    }
-    std::string why;
+    std::string text, why;
+    if (Error error = read_text_file(path, text); !error.ok()) return error;
     Result<Value> tree = parse_yaml(text, why);
     if (!tree.ok()) return {tree.status(), path + ": " + why};
     out = std::move(*tree);

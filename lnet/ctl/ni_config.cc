@@ -33,7 +33,7 @@ Error find_driver(const Value& where, const NiContext& context, Net net, Lnd*& o
                              (names.empty() ? "none" : names));
 }
 
-Error read_tunables(const Value& given, const Lnd& lnd, std::vector<i64>& out) {
+Error read_tunables(const Value& where, const Value& given, const Lnd& lnd, std::vector<i64>& out) {
     const std::span<const TunableSpec> specs = lnd.tunables();
     for (const TunableSpec& spec : specs) out.push_back(spec.def);
     for (const auto& [name, value] : given.members()) {
@@ -45,7 +45,8 @@ Error read_tunables(const Value& given, const Lnd& lnd, std::vector<i64>& out) {
         i64& into = out[static_cast<std::size_t>(spec - specs.data())];
         if (Error error = parse_tunable(*spec, value, into); !error.ok()) return error;
     }
-    return {};
+    const Error error = lnd.check_together(out);
+    return error.ok() ? error : refuse(where, error.text, error.status.code());
 }
 
 // What all NIs of one request share.
@@ -72,7 +73,7 @@ Error finish(const Value& where, NiConfig config, const Value& args, NiContext& 
              std::vector<NiConfig>& out) {
     Lnd* lnd = nullptr;
     if (Error error = find_driver(where, context, config.net, lnd); !error.ok()) return error;
-    if (Error error = read_tunables(args["tunables"], *lnd, config.tunables); !error.ok())
+    if (Error error = read_tunables(where, args["tunables"], *lnd, config.tunables); !error.ok())
         return error;
     const bool taken =
         std::find(context.taken.begin(), context.taken.end(), config.nid) != context.taken.end();

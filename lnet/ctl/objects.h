@@ -22,10 +22,10 @@ void register_objects(Node&, Registry&, const ObjectsOptions&);
 // `cpt show`.
 void register_cpt(const ThreadSched&, Registry&);
 
-// Adds what a configuration tree asks for, all or nothing (control strand). The notes say what it
-// asks for and this version does not do. done may run within the call.
+// Adds what a configuration tree asks for, all or nothing (control strand). The note is that of
+// the plan. done may run within the call.
 void apply_config(Node&, const ObjectsOptions&, const Value& tree,
-                  std::function<void(Error, std::vector<std::string> notes)> done);
+                  std::function<void(Error, std::string note)> done);
 
 // What the commands print, apart from where the views come from: levels as in lnetctl(8).
 Value show_nets(std::span<const NiView>, Net only, i64 level, u32 cpts);

@@ -28,7 +28,7 @@ NiContext ni_context(Node& node, const ObjectsOptions& options) {
 }
 
 void apply_config(Node& node, const ObjectsOptions& options, const Value& tree,
-                  std::function<void(Error, std::vector<std::string>)> done) {
+                  std::function<void(Error, std::string)> done) {
     std::vector<NiConfig> existing;
     for (const NiView& ni : inspect_nis(node)) existing.push_back(ni.config);
     ConfigPlan plan;
@@ -40,8 +40,8 @@ void apply_config(Node& node, const ObjectsOptions& options, const Value& tree,
                                      "(lnetd --config)"};
     if (!error.ok()) return done(std::move(error), {});
     add_all_or_none(node, std::move(plan.nis),
-                    [done = std::move(done), notes = std::move(plan.notes)](Error failed) {
-                        done(std::move(failed), notes);
+                    [done = std::move(done), note = std::move(plan.note)](Error failed) {
+                        done(std::move(failed), note);
                     });
 }
 
@@ -54,14 +54,14 @@ void config_apply(Objects& objects, CallPtr call) {
     std::string why;
     const Result<Value> tree = parse_yaml(text, why);
     if (!tree.ok()) return call->fail({tree.status(), why});
-    apply_config(objects.node, objects.options, *tree,
-                 [call = std::shared_ptr<Call>(std::move(call))](
-                     Error error, const std::vector<std::string>& notes) {
-                     if (!error.ok()) return call->fail(std::move(error));
-                     Value list = Value::list();
-                     for (const std::string& note : notes) list.push(note);
-                     call->reply(Value::map({{"notes", std::move(list)}}));
-                 });
+    apply_config(
+        objects.node, objects.options, *tree,
+        [call = std::shared_ptr<Call>(std::move(call))](Error error, const std::string& note) {
+            if (!error.ok()) return call->fail(std::move(error));
+            Value reply = Value::map();
+            if (!note.empty()) reply.set("note", note);
+            call->reply(std::move(reply));
+        });
 }
 
 }  // namespace

@@ -7,10 +7,13 @@
 namespace ulnet::ctl {
 namespace {
 
+Error two_ways() {
+    return {Status(-EINVAL), "nid: not together with net and if; allowed: one of the two ways to "
+                             "name an interface"};
+}
+
 void net_add(Objects& objects, CallPtr call, const Value& args) {
-    if (args.has("nid") && (args.has("net") || args.has("if")))
-        return call->fail({Status(-EINVAL), "nid: not together with net and if; allowed: one of "
-                                            "the two ways to name an interface"});
+    if (args.has("nid") && (args.has("net") || args.has("if"))) return call->fail(two_ways());
     NiContext context = ni_context(objects.node, objects.options);
     context.taken = objects.node.nids();
     std::vector<NiConfig> configs;
@@ -26,6 +29,10 @@ void net_add(Objects& objects, CallPtr call, const Value& args) {
                     });
 }
 
+Error no_such_net(const Value& net) {
+    return {Status(-ESRCH), "this node has no network '" + net.as_text() + "'"};
+}
+
 bool names_interface(const Value& interfaces, const std::string& interface) {
     const auto& items = interfaces.items();
     return std::any_of(items.begin(), items.end(),
@@ -35,6 +42,7 @@ bool names_interface(const Value& interfaces, const std::string& interface) {
 // The NIs that `net del` names; every NID, interface and net must name at least one.
 Error nis_to_delete(Objects& objects, const Value& args, std::vector<Nid>& out) {
     const std::vector<NiView> nis = inspect_nis(objects.node);
+    if (args.has("nid") && (args.has("net") || args.has("if"))) return two_ways();
     if (args.has("nid")) {
         for (const Value& item : args["nid"].items()) {
             const Result<Nid> nid = parse_nid(item.as_text());
@@ -44,7 +52,7 @@ Error nis_to_delete(Objects& objects, const Value& args, std::vector<Nid>& out) 
             if (!found)
                 return {Status(-ENODEV), "cannot del LNet NI: this node has no NI '" +
                                              item.as_text() + "' to remove"};
-            out.push_back(*nid);
+            if (std::find(out.begin(), out.end(), *nid) == out.end()) out.push_back(*nid);
         }
         return {};
     }
@@ -60,12 +68,16 @@ Error nis_to_delete(Objects& objects, const Value& args, std::vector<Nid>& out) 
         if (!args.has("if") || names_interface(args["if"], ni.config.interface))
             out.push_back(ni.config.nid);
     }
-    if (!has_net)
-        return {Status(-EINVAL),
-                "cannot del network: this node has no network '" + args["net"].as_text() + "'"};
-    if (out.empty())
-        return {Status(-ENODEV), "cannot del LNet NI: none of network '" + args["net"].as_text() +
-                                     "' is on interface " + to_json(args["if"])};
+    if (!has_net) return no_such_net(args["net"]);
+    // A wrong name takes nothing along with it.
+    for (const Value& item : args["if"].items()) {
+        const bool found = std::any_of(nis.begin(), nis.end(), [&](const NiView& ni) {
+            return ni.config.net == net && ni.config.interface == item.as_text();
+        });
+        if (!found)
+            return {Status(-ENODEV), "cannot del LNet NI: network '" + args["net"].as_text() +
+                                         "' is not on interface '" + item.as_text() + "'"};
+    }
     return {};
 }
 
@@ -99,7 +111,7 @@ void net_show(Objects& objects, CallPtr call, const Value& args) {
     const Net only = args.has("net") ? *parse_net(args["net"].as_text()) : net_any;
     Value shown =
         show_nets(inspect_nis(objects.node), only, args["verbose"].as_int(), objects.cpts());
-    if (shown["net"].size() == 0) return call->fail({Status(-ESRCH), "Network is down"});
+    if (shown["net"].size() == 0) return call->fail(no_such_net(args["net"]));
     call->reply(std::move(shown));
 }
 
@@ -115,13 +127,15 @@ Error nis_to_set(const Value& args, std::vector<NiView>& nis) {
                (args.has("nid") && ni.config.nid != nid);
     });
     if (!nis.empty()) return {};
+    if (args.has("net") && net != net_lo) return no_such_net(args["net"]);
     const std::string which = args.has("nid")   ? " '" + args["nid"].as_text() + "'"
                               : args.has("net") ? " on '" + args["net"].as_text() + "'"
                                                 : "";
     return {Status(-ENODEV), "this node has no NI" + which + " to set values on"};
 }
 
-Error check_settable(const NiView& ni, const Value& tunables) {
+Error check_settable(const Objects& objects, const NiView& ni, const Value& tunables) {
+    std::vector<i64> values = ni.config.tunables;
     for (const auto& [name, value] : tunables.members()) {
         const TunableSpec* spec = find_tunable(ni.tunables, name);
         if (spec == nullptr || !spec->per_ni)
@@ -131,7 +145,11 @@ Error check_settable(const NiView& ni, const Value& tunables) {
                         "; allowed: " + tunable_names(ni.tunables, true)};
         i64 number = 0;
         if (Error error = parse_tunable(*spec, value, number); !error.ok()) return error;
+        const auto index = static_cast<std::size_t>(spec - ni.tunables.data());
+        if (index < values.size()) values[index] = number;
     }
+    for (const Lnd* lnd : objects.options.lnds)
+        if (lnd->net_type() == ni.config.net.type()) return lnd->check_together(values);
     return {};
 }
 
@@ -144,7 +162,7 @@ void net_set(Objects& objects, CallPtr call, const Value& args) {
         return call->fail({Status(-EINVAL), "net set needs a value to set; allowed: " +
                                                 tunable_names(nis.front().tunables, true)});
     for (const NiView& ni : nis)
-        if (Error error = check_settable(ni, tunables); !error.ok())
+        if (Error error = check_settable(objects, ni, tunables); !error.ok())
             return call->fail(std::move(error));
     for (const NiView& ni : nis) {
         for (const auto& [name, value] : tunables.members()) {

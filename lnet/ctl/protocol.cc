@@ -14,17 +14,22 @@ namespace {
 constexpr std::size_t name_max = 64;
 constexpr std::string_view root_folder = "/run/lnet";
 
-bool good_name(std::string_view name) {
-    return !name.empty() && name.size() <= name_max && name.front() != '.' &&
-           name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                  "0123456789._-") == name.npos;
-}
-
 std::string in_folder(std::string_view folder, std::string_view name) {
     return std::string(folder) + "/" + std::string(name) + ".sock";
 }
 
 }  // namespace
+
+bool good_node_name(std::string_view name) {
+    return !name.empty() && name.size() <= name_max && name.front() != '.' &&
+           name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "0123456789._-") == name.npos;
+}
+
+std::string node_name_allowed() {
+    return "1 ... " + std::to_string(name_max) +
+           " letters, digits, '.', '_' and '-', not beginning with '.'";
+}
 
 std::string make_frame(std::string_view json) {
     std::byte head[frame_head_bytes];
@@ -44,10 +49,9 @@ std::size_t frame_length(std::string_view head) {
 
 Result<std::string> server_socket_path(std::string_view name, std::string& why) {
     if (name.find('/') != name.npos) return std::string(name);
-    if (!good_name(name)) {
-        why = "node '" + std::string(name) + "' is not allowed; allowed: 1 ... " +
-              std::to_string(name_max) +
-              " letters, digits, '.', '_' and '-', not beginning with '.', or a path with a '/'";
+    if (!good_node_name(name)) {
+        why = "node '" + std::string(name) + "' is not allowed; allowed: " + node_name_allowed() +
+              ", or a path with a '/'";
         return Status(-EINVAL);
     }
     if (::geteuid() == 0) return in_folder(root_folder, name);

@@ -29,6 +29,10 @@ std::string make_frame(std::string_view json);
 // Length that a frame's first 4 bytes announce.
 std::size_t frame_length(std::string_view head);
 
+// 1 to 64 letters, digits, '.', '_' and '-', not beginning with '.'; what is allowed as a sentence.
+bool good_node_name(std::string_view name);
+std::string node_name_allowed();
+
 // Where the node `name` listens: /run/lnet/NAME.sock for root, $XDG_RUNTIME_DIR/lnet/NAME.sock for
 // others; a name with a slash is a path itself. ENOENT, EINVAL: `why` says what is missing.
 Result<std::string> server_socket_path(std::string_view name, std::string& why);

@@ -111,16 +111,17 @@ constexpr Verb cpt_verbs[] = {
 };
 
 // Settable by the file that lnetd starts with; what an export of the kernel's tool holds beyond
-// them is accepted where it asks for what this node does anyway.
+// them is accepted, and named in the plan's note unless it is 0.
 constexpr Field global_set_fields[] = {
-    {"numa_range", "", 0, T::integer, 0, 0, "", "", "numa_range", ""},
-    {"max_interfaces", "", 0, T::ignored, 0, 0, "", "", "max_interfaces", ""},
+    ignored("numa_range"),
+    ignored("max_interfaces"),
     {"discovery", "", 0, T::integer, 0, 1, "", "", "discovery",
      "1 = tell peers that this node takes part in discovery"},
-    {"drop_asym_route", "", 0, T::integer, 0, 0, "", "", "drop_asym_route", ""},
+    ignored("drop_asym_route"),
     {"retry_count", "", 0, T::integer, 0, 1000, "", "", "retry_count", "how often to resend"},
     {"transaction_timeout", "", 0, T::integer, 1, seconds_max, "s", "", "transaction_timeout",
      "life of a message; greater than retry_count"},
+<<<<<<< HEAD
     {"health_sensitivity", "", 0, T::ignored, 0, 0, "", "", "health_sensitivity", ""},
     {"recovery_interval", "", 0, T::ignored, 0, 0, "", "", "recovery_interval", ""},
     {"router_sensitivity", "", 0, T::ignored, 0, 0, "", "", "router_sensitivity", ""},
@@ -130,6 +131,15 @@ constexpr Field global_set_fields[] = {
     {"recovery_limit", "", 0, T::ignored, 0, 0, "", "", "recovery_limit", ""},
     {"max_recovery_ping_interval", "", 0, T::ignored, 0, 0, "", "", "max_recovery_ping_interval",
      ""},
+=======
+    ignored("health_sensitivity"),
+    ignored("recovery_interval"),
+    ignored("router_sensitivity"),
+    ignored("lnd_timeout"),
+    ignored("response_tracking"),
+    ignored("recovery_limit"),
+    ignored("max_recovery_ping_interval"),
+>>>>>>> fixctl
 };
 constexpr Verb global_verbs[] = {
     {"show", Access::read, "show the settings of the node", {}, ""},

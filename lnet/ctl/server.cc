@@ -49,7 +49,7 @@ void Server::accept_clients() {
     for (int i = 0; i < accepts_max; ++i) {
         const int fd = ::accept4(listen_fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) {
-            if (errno == EMFILE || errno == ENFILE) shed_one_connection();
+            if (errno == EMFILE || errno == ENFILE) shed_one_connection(errno);
             return;
         }
         ucred who{};
@@ -72,10 +72,17 @@ void Server::accept_clients() {
 }
 
 // Out of descriptors: without this the listener would stay readable for ever.
-void Server::shed_one_connection() {
+void Server::shed_one_connection(int why) {
     ::close(reserve_fd_);
     const int fd = ::accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC);
-    if (fd >= 0) ::close(fd);
+    if (fd >= 0) {
+        ::close(fd);
+        const u64 all = turned_away_.fetch_add(1, std::memory_order_relaxed) + 1;
+        shortage_lines_.log(sched_.now(), LogLevel::warn,
+                            "control socket '" + options_.path + "': " + std::to_string(all) +
+                                " connections turned away so far: " + Status(-why).text() +
+                                " (ulimit -n, LimitNOFILE=)");
+    }
     reserve_fd_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 

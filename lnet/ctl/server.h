@@ -6,11 +6,13 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 
+#include "cpt/base/log.h"
 #include "cpt/sched.h"
 #include "lnet/ctl/protocol.h"
 #include "lnet/ctl/registry.h"
@@ -42,6 +44,8 @@ class Server final : private Poller {
     // Drops all clients and removes the socket, then posts `done`. Calls under way may still be
     // answered, to nobody.
     void close(Task& done);
+    // Connections closed at once for want of descriptors. Any thread.
+    u64 turned_away() const { return turned_away_.load(std::memory_order_relaxed); }
 
  private:
     struct Hub;
@@ -60,7 +64,7 @@ class Server final : private Poller {
     int wait_fd() const override { return epoll_fd_; }
 
     void accept_clients();
-    void shed_one_connection();
+    void shed_one_connection(int why);
     bool make_room();
     void read_from(Client&);
     void handle_frames(Client&);
@@ -87,6 +91,8 @@ class Server final : private Poller {
     int epoll_fd_ = -1;
     int listen_fd_ = -1;
     int lock_fd_ = -1;
+    std::atomic<u64> turned_away_{0};
+    LogLimit shortage_lines_{1, std::chrono::seconds(60)};
     int reserve_fd_ = -1;  // given up for a moment when the process is out of descriptors
     bool bound_ = false;
     bool polled_ = false;

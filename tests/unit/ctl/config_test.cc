@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "fake_lnd.h"
+#include "lnet/ctl/bounds.h"
 
 namespace ulnet::ctl {
 namespace {
@@ -87,9 +88,30 @@ global:
     EXPECT_FALSE(plan_.options.discovery);
     EXPECT_EQ(plan_.options.retry_count, 5u);
     EXPECT_EQ(plan_.options.transaction_timeout_s, 60u);
-    ASSERT_EQ(plan_.notes.size(), 1u);
-    EXPECT_EQ(plan_.notes[0],
-              "line 25, column 5: global health_sensitivity: has no effect in this version");
+    EXPECT_EQ(plan_.note,
+              "not available in this version and not applied: global health_sensitivity");
+}
+
+// What the kernel's tool exports is taken as it is; one sentence names all that is left out.
+TEST_F(ConfigTest, TheKernelToolsSectionsAreTaken) {
+    const std::string net = "net:\n- net type: tcp\n  local NI(s):\n  - interfaces: {0: eth0}\n";
+    const std::string rest = "route:\n- {net: o2ib, gateway: 10.0.0.9@tcp}\n"
+                             "routing:\n- cpt[0]: {tiny: {npages: 0}}\n- enable: 0\n"
+                             "buffers: {tiny: 0, small: 0, large: 0}\n"
+                             "peer:\n- primary nid: 10.0.0.9@tcp\n"
+                             "global: {numa_range: 0, max_interfaces: 200, discovery: 1, "
+                             "drop_asym_route: 1, lnd_timeout: 16, recovery_limit: 0}\n"
+                             "numa: {range: 0}\n"
+                             "udsp:\n- {idx: 0, src: tcp, action: {priority: 0}}\n";
+    const Error error = plan(net + rest);
+    ASSERT_TRUE(error.ok()) << error.text;
+    EXPECT_EQ(plan_.nis.size(), 1u);
+    EXPECT_EQ(plan_.note, "not available in this version and not applied: sections route, routing, "
+                          "buffers, peer, numa, udsp; global max_interfaces, drop_asym_route");
+    ASSERT_TRUE(plan(net + "peer:\nroute:\nglobal: {discovery: 1}\n").ok());
+    EXPECT_EQ(plan_.note, "");
+    EXPECT_EQ(plan("ip2nets:\n- net-spec: tcp\n").text,
+              "line 1, column 1: ip2nets: not available yet; allowed: net, global");
 }
 
 TEST_F(ConfigTest, AnEmptyFileAsksForNothing) {
@@ -105,7 +127,7 @@ TEST_F(ConfigTest, RefusalsNameThePlace) {
         int code;
         const char* says;
     } cases[] = {
-        {"route: [1]", EINVAL, "line 1, column 1: unknown key 'route'; allowed: net, global"},
+        {"routes: [1]", EINVAL, "line 1, column 1: unknown key 'routes'; allowed: net, global"},
         {"- 1", EINVAL, "line 1, column 1: the file must be a map; allowed: net, global"},
         {"net: 5", EINVAL,
          "line 1, column 6: net: '5' is not allowed; allowed: a list of networks"},
@@ -151,9 +173,9 @@ TEST_F(ConfigTest, RefusalsNameThePlace) {
          "sock_timeout, tos, mode"},
         {"global: {retry_count: 60, transaction_timeout: 60}", EINVAL,
          "line 1, column 9: transaction_timeout: '60' is not allowed; allowed: more than"},
-        {"global: {drop_asym_route: 1}", ERANGE,
-         "line 1, column 27: drop_asym_route: '1' is not allowed; allowed: 0"},
-        {"global: {typo: 1}", EINVAL, "line 1, column 10: unknown key 'typo'; allowed: numa_range"},
+        {ni + "{nid: 10.0.0.1@tcp, lnd tunables: {conns_per_peer: 9, tos: 9}}", ERANGE,
+         "line 4, column 13: tos: '9' is not allowed; allowed: less than conns_per_peer"},
+        {"global: {typo: 1}", EINVAL, "line 1, column 10: unknown key 'typo'; allowed: discovery"},
     };
     for (const auto& c : cases) {
         const Error error = plan(c.text);
@@ -218,7 +240,12 @@ TEST(ConfigFile, ErrorsNameTheFile) {
     ::unlink(name);
     error = read_yaml_file(name, tree);
     EXPECT_EQ(error.text, "cannot read '" + std::string(name) + "': No such file or directory");
-    EXPECT_FALSE(read_yaml_file("/", tree).ok());
+    EXPECT_EQ(read_yaml_file("/", tree).text, "cannot read '/': Is a directory");
+    std::ofstream(name) << std::string(text_bytes_max + 1, ' ');
+    EXPECT_EQ(read_yaml_file(name, tree).status.code(), -EFBIG);
+    std::ofstream(name, std::ios::trunc) << std::string("net:\0\n", 6);
+    EXPECT_NE(read_yaml_file(name, tree).text.find("control characters"), std::string::npos);
+    ::unlink(name);
 }
 
 TEST(Interfaces, TheMachineHasALoopback) {

@@ -39,6 +39,11 @@ class FakeLnd final : public Lnd {
     NetType net_type() const override { return NetType::tcp; }
     LndCaps caps() const override { return {}; }
     std::span<const TunableSpec> tunables() const override { return specs; }
+    Error check_together(std::span<const i64> values) const override {
+        if (values[2] < values[0] || values[2] < 0) return {};
+        return {Status(-ERANGE), "tos: '" + std::to_string(values[2]) +
+                                     "' is not allowed; allowed: less than conns_per_peer"};
+    }
     Result<std::unique_ptr<LndNi>> open(const NiConfig& config, LndUp&, Sched& sched,
                                         std::string& why) override {
         if (to_text(config.nid) == refused_nid) {

@@ -79,6 +79,37 @@ TEST(Lnetctl, CommonOptions) {
     EXPECT_EQ(take_common(words, common).text, "option '--node' requires an argument");
 }
 
+TEST(Lnetctl, WrongOptionsAreNamed) {
+    constexpr LongOption options[] = {{"net", required_argument, 'n'},
+                                      {"nid", required_argument, 256},
+                                      {"all", no_argument, 'a'}};
+    const auto complaint = [&](const Words& words) {
+        std::vector<Parsed> parsed;
+        std::string why;
+        EXPECT_FALSE(parse_options(words, options, parsed, why));
+        return why;
+    };
+    EXPECT_EQ(complaint({"x", "--bogus=1", "y"}), "unrecognized option '--bogus=1'");
+    EXPECT_EQ(complaint({"x", "--all", "-xa"}), "invalid option -- 'x'");
+    EXPECT_EQ(complaint({"x", "y", "--net"}), "option '--net' requires an argument");
+    EXPECT_EQ(complaint({"x", "-n"}), "option '-n' requires an argument");
+    EXPECT_EQ(complaint({"x", "--nid"}), "option '--nid' requires an argument");
+    EXPECT_EQ(complaint({"x", "--all=5"}), "option '--all' doesn't allow an argument");
+    EXPECT_EQ(complaint({"x", "--n", "5"}),
+              "option '--n' is ambiguous; possibilities: '--net' '--nid'");
+}
+
+TEST(Lnetctl, WhatComesLaterIsKnown) {
+    EXPECT_TRUE(comes_later("route", "add"));
+    EXPECT_TRUE(comes_later("set", "discovery"));
+    EXPECT_TRUE(comes_later("peer", "add"));
+    EXPECT_FALSE(comes_later("peer", "bogus"));
+    EXPECT_FALSE(comes_later("bogus", "bogus"));
+    EXPECT_EQ(option_error("net set", {"set", "--all", "--health=5"}, "why").text,
+              "net set: option '--health' is not available yet");
+    EXPECT_EQ(option_error("net set", {"set", "--all"}, "why").text, "net set: why");
+}
+
 TEST(Lnetctl, OptionalArgumentsMayBeTheNextWord) {
     constexpr LongOption options[] = {{"verbose", optional_argument, 'v'}};
     const auto parse = [&](const Words& words) {

@@ -418,6 +418,10 @@ TEST(LstBench, LinesAndJson) {
     EXPECT_EQ(run["rpc_per_s"], Value(32.0));
     EXPECT_EQ(run["p50_us"], Value(123.456));
     EXPECT_EQ(run["errors"], Value(1));
+    EXPECT_EQ(run["size"], Value(65536));
+    const Value ping = bench_json("ping", reply);  // moves no bulk data, whatever the node echoes
+    for (const char* key : {"size", "check", "bytes", "mib_per_s"}) EXPECT_FALSE(ping.has(key));
+    EXPECT_EQ(ping["rpc_per_s"], Value(32.0));
     EXPECT_NE(bench_line(options, "write", json(R"({"size":4096,"seconds":1})")).find(" - "),
               std::string::npos);
 }

@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <filesystem>
@@ -360,6 +361,16 @@ TEST_F(ServerTest, TooLargeAnswersAreAnError) {
     EXPECT_TRUE(client.call("test", "echo", {}).ok());
 }
 
+TEST_F(ServerTest, TooLargeRequestsAreAnErrorAndNothingIsSent) {
+    open();
+    Client client = connect();
+    const Value large = Value::map({{"text", Value(std::string(request_bytes_max, 'x'))}});
+    const Client::Answer answer = client.call("test", "echo", large);
+    EXPECT_EQ(answer.error.status.code(), -E2BIG);
+    EXPECT_NE(answer.error.text.find("allowed: at most 1048576"), std::string::npos);
+    EXPECT_TRUE(client.call("test", "echo", {}).ok());
+}
+
 TEST_F(ServerTest, CallsOfOneClientAreBounded) {
     open({.calls_max = 3});
     Raw raw(path());
@@ -440,12 +451,60 @@ TEST_F(ServerTest, SilentNodeTimesOut) {
     EXPECT_EQ(answer.error.status.code(), -ETIMEDOUT);
 }
 
+// The limit of descriptors is the process's, so nothing else may want one meanwhile.
+TEST_F(ServerTest, OutOfDescriptorsTurnsAwayAndTellsOnce) {
+    struct Lines final : LogSink {
+        Lines() : LogSink(LogLevel::warn) {}
+        void write(LogLevel, std::string_view line) override {
+            const std::lock_guard lock(mutex);
+            text += std::string(line) + "\n";
+        }
+        std::string all() {
+            const std::lock_guard lock(mutex);
+            return text;
+        }
+        std::mutex mutex;
+        std::string text;
+    } lines;
+    open();
+    Client known = connect();
+    ASSERT_TRUE(known.call("test", "echo", {}).ok());
+    rlimit was{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &was), 0);
+    set_log_sink(&lines);
+    // UBSan looks at each class once, and wants a descriptor for it.
+    log_line(LogLevel::warn, "before");
+    ASSERT_EQ(lines.all(), "before\n");
+    std::vector<int> sockets;
+    for (int i = 0; i < 5; ++i) sockets.push_back(::socket(AF_UNIX, SOCK_STREAM, 0));
+    const rlimit none{static_cast<rlim_t>(sockets.front()), was.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path().copy(address.sun_path, sizeof(address.sun_path) - 1);
+    for (const int fd : sockets)
+        ::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address));
+    EXPECT_TRUE(eventually([&] { return server_->turned_away() == 5; }));
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &was), 0);
+    set_log_sink(nullptr);
+    for (const int fd : sockets) ::close(fd);
+    EXPECT_NE(lines.all().find("1 connections turned away so far: Too many open files"),
+              std::string::npos)
+        << lines.all();
+    EXPECT_EQ(std::ranges::count(lines.all(), '\n'), 2) << lines.all();
+    EXPECT_TRUE(connect().call("test", "echo", {}).ok());
+}
+
 TEST(Client, SaysWhereItLooked) {
     Folder folder;
     std::string why;
     EXPECT_EQ(Client::open(folder / "none.sock", patience, why).status().code(), -ENOENT);
-    EXPECT_EQ(why,
-              "no node answers at '" + (folder / "none.sock") + "': No such file or directory");
+    EXPECT_EQ(why, "there is no socket '" + (folder / "none.sock") +
+                       "': is lnetd running? (--node NAME or --socket PATH reach another node)");
+    ::close(::open((folder / "file").c_str(), O_CREAT | O_WRONLY, 0600));
+    EXPECT_EQ(Client::open(folder / "file", patience, why).status().code(), -ECONNREFUSED);
+    EXPECT_TRUE(why.starts_with("nobody listens at '" + (folder / "file") + "': lnetd has ended"))
+        << why;
 }
 
 TEST(SocketPath, NamesAndPaths) {
@@ -455,6 +514,8 @@ TEST(SocketPath, NamesAndPaths) {
     for (const char* bad : {"", ".", "..", "a b", "ä"})
         EXPECT_EQ(server_socket_path(bad, why).status().code(), -EINVAL) << bad;
     EXPECT_FALSE(server_socket_path(std::string(65, 'x'), why).ok());
+    EXPECT_TRUE(good_node_name(std::string(64, 'x')));
+    EXPECT_FALSE(good_node_name("a/b"));
 }
 
 }  // namespace

@@ -106,6 +106,20 @@ TEST_F(CreditTest, PeerCreditsBoundWhatIsInFlight) {
     EXPECT_EQ(ni_view().credits_low, 252);
 }
 
+TEST_F(CreditTest, FailedSendsHaveNoLatency) {
+    start();
+    Target& t = target(8);
+    Md md = bind(t.spec({}));
+    put_many(md, 2);
+    run([&] { ni_->finish_one(Status(-ECONNREFUSED), Health::remote_dropped); });
+    ASSERT_TRUE(t.recorder.wait(1));
+    EXPECT_EQ(peer(2).sent.put, 1u);
+    EXPECT_EQ(peer(2).latency_p99_ns, 0u);
+    run([&] { ni_->finish_one(); });
+    ASSERT_TRUE(t.recorder.wait(2));
+    EXPECT_GT(peer(2).latency_p99_ns, 0u);
+}
+
 TEST_F(CreditTest, WaitersGoInOrder) {
     peer_credits_ = 1;
     start();

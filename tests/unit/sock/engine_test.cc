@@ -136,15 +136,30 @@ TEST_F(Engine, ConnectionRefused) {
     ASSERT_TRUE(a->core.wait([&] { return first->finished == 1; }));
     EXPECT_EQ(first->status, Status(-ECONNREFUSED));
     EXPECT_EQ(first->health, Health::remote_dropped);
-    // Until the next attempt is due, nothing is queued for this peer.
+    // Until the next attempt is due, nothing is queued for this peer; the reason stays the same.
     auto second = put(a->nid(), nid_at(9), 2, 100);
     a->send(*second);
     ASSERT_TRUE(a->core.wait([&] { return second->finished == 1; }));
-    EXPECT_EQ(second->status, Status(-EHOSTUNREACH));
+    EXPECT_EQ(second->status, Status(-ECONNREFUSED));
     EXPECT_EQ(second->health, Health::remote_dropped);
     ASSERT_TRUE(a->core.wait([&] {
         return !a->core.events.empty() && a->core.events.back().second == PeerEvent::down;
     }));
+}
+
+TEST(SockTunables, TheLongestWaitIsNotTheShorterOne) {
+    const std::unique_ptr<Lnd> lnd = make_sock_lnd();
+    const auto check = [&](i64 first, i64 last) {
+        return lnd->check_together(
+            ni_config(1, 988,
+                      {{Tunable::min_reconnect_ms, first}, {Tunable::max_reconnect_ms, last}})
+                .tunables);
+    };
+    EXPECT_TRUE(check(1000, 60000).ok());
+    EXPECT_TRUE(check(60000, 60000).ok());
+    EXPECT_EQ(check(70000, 60000).text,
+              "min_reconnectms: '70000' is not allowed; allowed: 1 ... 60000 ms "
+              "(max_reconnectms)");
 }
 
 TEST_F(Engine, ReconnectsAfterThePeerComesBack) {
@@ -372,6 +387,18 @@ TEST_F(Engine, TwoNetsShareAListener) {
     run_on(*sched, 0, [&] {
         ni0 = std::move(*lnd->open(config0, core0, *sched, why));
         ni1 = std::move(*lnd->open(config1, core1, *sched, why));
+        NiConfig config2 = config1;  // what the acceptor goes by cannot differ
+        config2.nid = Nid::ipv4(Net::of(NetType::tcp, 2), local(1));
+        config2.net = config2.nid.net();
+        config2.tunables[static_cast<std::size_t>(Tunable::accept)] = 0;
+        EXPECT_EQ(lnd->open(config2, core1, *sched, why).status(), Status(-EINVAL));
+        EXPECT_TRUE(why.starts_with("tcp: accept: 'secure' is not allowed; allowed: 'all', as"))
+            << why;
+        config2.tunables = config1.tunables;
+        config2.tunables[static_cast<std::size_t>(Tunable::accept_timeout)] = 9;
+        EXPECT_EQ(lnd->open(config2, core1, *sched, why).status(), Status(-EINVAL));
+        EXPECT_TRUE(why.starts_with("tcp: accept_timeout: '9' is not allowed; allowed: '5'"))
+            << why;
     });
     core0.attach(ni0.get());
     core1.attach(ni1.get());
