@@ -15,53 +15,26 @@ namespace {
 
 constexpr Duration silence = std::chrono::seconds(30);
 
-<<<<<<< HEAD
-// What getopt says about argv[optind - 1], which it has just refused with '?' or, for an argument
-// that is missing, with ':'.
-std::string getopt_words(const Words& words, std::span<const option> table, int refusal) {
-    const std::string& word = words[static_cast<std::size_t>(optind) - 1];
-    const std::string head = words[0] + ": ";
+// What getopt_long says about `word`, which it has just refused with '?' or, for an argument that is
+// missing, with ':'.
+std::string option_complaint(const std::string& word, int refusal,
+                             std::span<const LongOption> options) {
     if (!word.starts_with("--")) {
         const std::string letter(1, static_cast<char>(optopt));
-        return head +
-               (refusal == ':' ? "option requires an argument -- '" : "invalid option -- '") +
+        return (refusal == ':' ? "option requires an argument -- '" : "invalid option -- '") +
                letter + "'";
     }
     const std::string name = word.substr(0, word.find('='));
-    std::string like;  // options that the name abbreviates
-    std::string only;
-    for (const option& each : table) {
-        if (each.name == nullptr || !("--" + std::string(each.name)).starts_with(name)) continue;
+    std::string like, only;  // options that the name abbreviates
+    for (const LongOption& each : options) {
+        if (!("--" + std::string(each.name)).starts_with(name)) continue;
         only = "--" + std::string(each.name);
         like += " '" + only + "'";
     }
-    if (refusal == ':') return head + "option '" + only + "' requires an argument";
-    if (optopt != 0) return head + "option '" + only + "' doesn't allow an argument";
-    if (!like.empty()) return head + "option '" + word + "' is ambiguous; possibilities:" + like;
-    return head + "unrecognized option '" + word + "'";
-=======
-// What getopt_long did not like about argv[optind - 1], in the words it would have used.
-std::string option_complaint(const std::string& word, int result,
-                             std::span<const LongOption> options) {
-    if (result == ':') return "option '" + word + "' requires an argument";
-    // Letters are told by optopt alone: optind only moves on after the last of "-ab".
-    const bool known = std::any_of(options.begin(), options.end(),
-                                   [](const LongOption& each) { return each.letter == optopt; });
-    if (optopt != 0 && !known)
-        return std::string("invalid option -- '") + static_cast<char>(optopt) + "'";
-    const std::size_t equals = word.find('=');
-    const std::string_view name = std::string_view(word).substr(2, equals - 2);
-    std::string alike;
-    std::size_t count = 0;
-    for (const LongOption& each : options) {
-        if (!std::string_view(each.name).starts_with(name)) continue;
-        ++count;
-        alike += std::string(" '--") + each.name + "'";
-    }
-    if (count > 1) return "option '" + word + "' is ambiguous; possibilities:" + alike;
-    if (count == 1) return "option '--" + std::string(name) + "' doesn't allow an argument";
+    if (refusal == ':') return "option '" + only + "' requires an argument";
+    if (optopt != 0) return "option '" + only + "' doesn't allow an argument";
+    if (!like.empty()) return "option '" + word + "' is ambiguous; possibilities:" + like;
     return "unrecognized option '" + word + "'";
->>>>>>> fixctl
 }
 
 }  // namespace
@@ -98,11 +71,6 @@ Error take_common(Words& words, Common& out) {
 }
 
 bool parse_options(const Words& words, std::span<const LongOption> options,
-<<<<<<< HEAD
-                   std::vector<Parsed>& out, std::string* complaint) {
-    std::vector<option> table;
-    std::string letters = complaint != nullptr ? ":" : "";
-=======
                    std::vector<Parsed>& out) {
     std::string why;
     if (parse_options(words, options, out, why)) return true;
@@ -114,7 +82,6 @@ bool parse_options(const Words& words, std::span<const LongOption> options,
                    std::vector<Parsed>& out, std::string& why) {
     std::vector<option> table;
     std::string letters = ":";  // tells a missing argument apart from an unknown option
->>>>>>> fixctl
     for (const LongOption& each : options) {
         table.push_back({each.name, each.argument, nullptr, each.letter});
         if (each.letter >= 256) continue;  // has no short form
@@ -132,11 +99,7 @@ bool parse_options(const Words& words, std::span<const LongOption> options,
     for (int letter; (letter = ::getopt_long(argc, argv.data(), letters.c_str(), table.data(),
                                              nullptr)) != -1;) {
         if (letter == '?' || letter == ':') {
-<<<<<<< HEAD
-            if (complaint != nullptr) *complaint = getopt_words(words, table, letter);
-=======
             why = option_complaint(argv[static_cast<std::size_t>(optind - 1)], letter, options);
->>>>>>> fixctl
             return false;
         }
         Parsed parsed{letter, optarg != nullptr ? optarg : ""};

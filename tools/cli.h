@@ -35,21 +35,14 @@ struct LongOption {
     int argument;  // no_argument, required_argument, optional_argument
     int letter;
 };
-<<<<<<< HEAD
-// getopt_long over the words of a command (words[0] is its name), so that abbreviations, order and
-// messages are those of the kernel's tools. False: it has said on stderr what is wrong. An optional
-// argument may also be the next word when that is a number.
-// `complaint`: takes what getopt would say on stderr, without the newline.
-=======
 // getopt_long over the words of a command (words[0] is its name), so that abbreviations and order
 // are those of the kernel's tools. False: `why` says what is wrong. An optional argument may also
 // be the next word when that is a number.
 bool parse_options(const Words& words, std::span<const LongOption> options,
                    std::vector<Parsed>& out, std::string& why);
 // As above, and says on stderr what is wrong.
->>>>>>> fixctl
 bool parse_options(const Words& words, std::span<const LongOption> options,
-                   std::vector<Parsed>& out, std::string* complaint = nullptr);
+                   std::vector<Parsed>& out);
 
 // Connects to the node on first use; keeps the connection for an interactive session.
 class Connection {

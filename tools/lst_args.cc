@@ -447,7 +447,8 @@ bool parse_lst(const Words& words, LstCommand& out, std::string& complaint, bool
     std::vector<LongOption> options(entry->options.begin(), entry->options.end());
     options.push_back({"help", no_argument, help_letter});
     std::vector<Parsed> parsed;
-    if (!parse_options(words, options, parsed, &complaint)) {
+    if (!parse_options(words, options, parsed, complaint)) {
+        complaint = words[0] + ": " + complaint;
         usage = true;
         return false;
     }

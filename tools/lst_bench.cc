@@ -233,7 +233,10 @@ bool parse_bench(const Words& words, BenchOptions& out, std::string& complaint) 
     std::vector<Parsed> parsed;
     complaint.clear();
     out.json = std::find(words.begin(), words.end(), "--json") != words.end();
-    if (!parse_options(words, options, parsed, &complaint)) return false;
+    if (!parse_options(words, options, parsed, complaint)) {
+        complaint = words[0] + ": " + complaint;
+        return false;
+    }
     for (const Parsed& each : parsed) out.help = out.help || each.letter == 'h';
     if (out.help) return true;
     std::vector<std::string> nids;

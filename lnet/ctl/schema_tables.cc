@@ -121,25 +121,14 @@ constexpr Field global_set_fields[] = {
     {"retry_count", "", 0, T::integer, 0, 1000, "", "", "retry_count", "how often to resend"},
     {"transaction_timeout", "", 0, T::integer, 1, seconds_max, "s", "", "transaction_timeout",
      "life of a message; greater than retry_count"},
-<<<<<<< HEAD
-    {"health_sensitivity", "", 0, T::ignored, 0, 0, "", "", "health_sensitivity", ""},
-    {"recovery_interval", "", 0, T::ignored, 0, 0, "", "", "recovery_interval", ""},
-    {"router_sensitivity", "", 0, T::ignored, 0, 0, "", "", "router_sensitivity", ""},
-    {"lnd_timeout", "", 0, T::ignored, 0, 0, "", "", "lnd_timeout", ""},
-    {"response_tracking", "", 0, T::integer, 0, 3, "", "", "response_tracking",
-     "whose answers have a deadline: 0 LNet's own, 1 GETs, 2 PUTs with ACK, 3 all"},
-    {"recovery_limit", "", 0, T::ignored, 0, 0, "", "", "recovery_limit", ""},
-    {"max_recovery_ping_interval", "", 0, T::ignored, 0, 0, "", "", "max_recovery_ping_interval",
-     ""},
-=======
     ignored("health_sensitivity"),
     ignored("recovery_interval"),
     ignored("router_sensitivity"),
     ignored("lnd_timeout"),
-    ignored("response_tracking"),
+    {"response_tracking", "", 0, T::integer, 0, 3, "", "", "response_tracking",
+     "whose answers have a deadline: 0 LNet's own, 1 GETs, 2 PUTs with ACK, 3 all"},
     ignored("recovery_limit"),
     ignored("max_recovery_ping_interval"),
->>>>>>> fixctl
 };
 constexpr Verb global_verbs[] = {
     {"show", Access::read, "show the settings of the node", {}, ""},

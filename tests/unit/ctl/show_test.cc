@@ -121,7 +121,8 @@ TEST(Show, Global) {
                                                             "    discovery: 1\n"
                                                             "    retry_count: 2\n"
                                                             "    transaction_timeout: 150\n"
-                                                            "    lnd_timeout: 49\n");
+                                                            "    lnd_timeout: 49\n"
+              "    response_tracking: 3\n");
 }
 
 TEST(Show, CptsWithTheirWorkers) {
