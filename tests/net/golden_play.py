@@ -75,6 +75,13 @@ def shape(kind, data):
     return (mtype, portal, length, srpc, bits)
 
 
+def numbered(payload):
+    """What tells two requests of one kind apart: a ping's sequence number, a batch's test."""
+    begin, end = {14: (36, 40), 4: (56, 64)}.get(
+        struct.unpack_from("<I", payload, 8)[0] if len(payload) == 160 else None, (0, 0))
+    return payload[begin:end]
+
+
 class Conn:
     """A typed connection of a played node; ctype is from the played node's point of view."""
 
@@ -258,8 +265,11 @@ class Player:
         if mtype in (3, 0):  # REPLY, ACK: the handle is the played node's own
             return data[56:72] == frame.data[56:72]
         portal = struct.unpack_from("<I", data, 24 + (64 if mtype == 1 else 56))[0]
-        # Replies and bulk carry an id the played node drew; requests are told by their shape.
-        return portal != 52 or data[72:80] == frame.data[72:80]
+        # Replies and bulk carry an id the played node drew; requests are told by their shape,
+        # and those that may be under way together by what numbers them.
+        if portal == 52:
+            return data[72:80] == frame.data[72:80]
+        return numbered(data[96:]) == numbered(frame.payload)
 
     def learn(self, table, old, new, what):
         """First sight of a value the node under test chose; later it must be the same one."""
