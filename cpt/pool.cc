@@ -8,12 +8,21 @@
 #include <cerrno>
 #include <limits>
 
-#if defined(__SANITIZE_THREAD__)
+#if defined(__has_feature)
+#define ULNET_TSAN __has_feature(thread_sanitizer)  // clang
+#elif defined(__SANITIZE_THREAD__)
+#define ULNET_TSAN 1  // GCC
+#else
+#define ULNET_TSAN 0
+#endif
+#if ULNET_TSAN
 // Boost's stack reads the link of a node that another thread may just have taken and thrown away
 // again; the tagged compare-exchange that follows then fails and the value is not used.
 extern "C" const char* __tsan_default_suppressions();
 extern "C" const char* __tsan_default_suppressions() {
-    return "race:boost::lockfree\n";
+    // By function and, where it is inlined, by file.
+    return "race:boost::lockfree\n"
+           "race:boost/lockfree/\n";
 }
 #endif
 

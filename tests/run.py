@@ -3,11 +3,16 @@
 
 Stages, their commands and budgets are in docs/testing.md, in this order. A stage reports cases;
 the sum is the last line, "N passed, N failed, N skipped". Nothing is retried. Independent test
-programs run side by side, at most one a core; a program that outlives its limit is ended and
+programs run side by side, a few more than there are cores; a program that outlives its limit is ended and
 counts as one failure. What ran over its budget is named, but only the whole budget fails.
+
+With --repeat N the chosen stages of unit and net tests run N times as they are and N times beside
+busy cores, GoogleTests in an order of their own each time: what a new test has to pass before it
+lands, and what nightly does with all of them. N times the same number of passes are reported.
 """
 import argparse
 import concurrent.futures
+import contextlib
 import json
 import os
 import re
@@ -18,6 +23,8 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CORES = os.cpu_count() or 1
+SIDE_BY_SIDE = CORES + 2  # tests wait more than they compute
+SHARDS = {"unit_selftest": 6, "unit_sock": 3}  # programs whose tests wait for seconds
 SUM = re.compile(r"(\d+) passed, (\d+) failed, (\d+) skipped")
 
 
@@ -43,10 +50,25 @@ def run(argv, limit_s, env=None):
         return None, process.communicate()[0]
 
 
+@contextlib.contextmanager
+def busy_cores():
+    """Two processes that do nothing but run; they end with this one, however it ends."""
+    loop = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: sum(range(10000))"
+    loops = [subprocess.Popen([sys.executable, "-c", loop]) for _ in range(2)]
+    try:
+        yield
+    finally:
+        for process in loops:
+            process.kill()
+            process.wait()
+
+
 def gtest(path, env, limit_s):
+    shuffle = [f"--gtest_random_seed={env['ULNET_ROUND']}", "--gtest_shuffle"] \
+        if "ULNET_ROUND" in env else []
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
-        code, output = run([path, f"--gtest_output=json:{report.name}", "--gtest_brief=1"],
-                           limit_s, env)
+        code, output = run([path, f"--gtest_output=json:{report.name}", "--gtest_brief=1",
+                            *shuffle], limit_s, env)
         try:
             data = json.load(open(report.name))
             skipped = [t["name"] for s in data["testsuites"] for t in s["testsuite"]
@@ -92,10 +114,21 @@ def command(argv, limit_s, env=None):
 
 
 def side_by_side(jobs):
-    with concurrent.futures.ThreadPoolExecutor(CORES) as pool:
+    with concurrent.futures.ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         futures = [(name, pool.submit(*job)) for name, job in jobs]
         for name, future in futures:
             yield name, future.result()
+
+
+def in_rounds(jobs, times):
+    """Like side_by_side(), but each job (a unit or net test) many times."""
+    for busy in (False, True):
+        with busy_cores() if busy else contextlib.nullcontext():
+            for number in range(1, times + 1):
+                where = f", round {number}" + (" beside busy cores" if busy else "")
+                yield from side_by_side(
+                    [(name + where, (runner, path, dict(env, ULNET_ROUND=str(number)), limit_s))
+                     for name, (runner, path, env, limit_s) in jobs])
 
 
 def environment(kind):
@@ -114,8 +147,16 @@ def units(kind, limit_s=300):
                    for path, _, files in os.walk(folder) for f in files
                    if f.startswith("unit_") and os.access(os.path.join(path, f), os.X_OK)
                    and "." not in f)
-    return [(f"{kind} {os.path.basename(n)}", (gtest, n, environment(kind), limit_s))
-            for n in names]
+    jobs = []
+    for path in names:
+        name = os.path.basename(path)
+        shards = SHARDS.get(name, 1)
+        for shard in range(shards):
+            env = dict(environment(kind), GTEST_TOTAL_SHARDS=str(shards),
+                       GTEST_SHARD_INDEX=str(shard))
+            jobs.append((f"{kind} {name}" + (f" {shard + 1}/{shards}" if shards > 1 else ""),
+                         (gtest, path, env, limit_s)))
+    return sorted(jobs, key=lambda job: "/" not in job[0])  # what takes long begins first
 
 
 def programs(kind, limit_s=300):
@@ -151,7 +192,7 @@ def build(kind):
 
 
 def stages(nightly):
-    """(name, budget in seconds, jobs or a function giving them)."""
+    """(name, budget in seconds, a function giving jobs[, how often])."""
     python = sys.executable
     check = [
         ("tidy", 45, lambda: [
@@ -176,6 +217,9 @@ def stages(nightly):
         ("unit tsan", 600, lambda: units("tsan", 900)),
         ("net tsan", 600, lambda: programs("tsan", 900)),
         ("sim long", 1800, lambda: simulator("release", 20_000, 1000)),
+        *[(f"{name} {kind} x{times}", 7200, lambda tests=tests, kind=kind: tests(kind), times)
+          for kind, times in (("release", 20), ("asan", 5), ("tsan", 5))
+          for name, tests in (("unit", units), ("net", programs))],
         ("build fuzz", 600, lambda: build("fuzz")),
         ("fuzz", 3600, lambda: [("fuzz", (summed, [python, "tests/fuzz/run.py", "build/fuzz",
                                                    "120"], 3600))]),
@@ -187,16 +231,23 @@ def stages(nightly):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--nightly", action="store_true")
+    parser.add_argument("--repeat", type=int, metavar="N",
+                        help="unit and net tests N times, and N times beside busy cores")
+    parser.add_argument("--only", metavar="WORD", help="only programs whose name has this word")
     parser.add_argument("stage", nargs="*", help="only stages whose name begins so")
     args = parser.parse_args()
     whole = 720
     tally, begin, over = Tally(), time.monotonic(), []
-    for name, budget_s, jobs in stages(args.nightly):
+    for name, budget_s, jobs, *often in stages(args.nightly):
         if args.stage and not any(name.startswith(s) for s in args.stage):
             continue
         stage_begin = time.monotonic()
         before = (tally.passed, tally.failed, tally.skipped)
-        for job, (passed, failed, skipped, output) in side_by_side(jobs()):
+        chosen = [job for job in jobs() if not args.only or args.only in job[0]]
+        if args.repeat and name.startswith(("unit", "net")):
+            often = [args.repeat]
+        runs = in_rounds(chosen, often[0]) if often else side_by_side(chosen)
+        for job, (passed, failed, skipped, output) in runs:
             tally.add(passed, failed, skipped)
             if output or failed:
                 print(f"--- {job}\n{output.rstrip()}\n---", flush=True)

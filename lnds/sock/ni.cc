@@ -14,6 +14,9 @@ namespace ulnet::sock {
 namespace {
 
 constexpr u32 flip_bytes_min = 1024;
+// The kernel gives up bytes that no one acknowledges this much later than our tick gives up what is
+// queued: of a peer that does not read, the tick knows more, and both halves tell one story.
+constexpr u32 unacked_grace_s = 2;
 constexpr unsigned scratch_error = 1;
 
 }  // namespace
@@ -180,7 +183,7 @@ StreamOptions SockNi::stream_options() const {
             .keepalive_count = tunables_.get_u32(Tunable::keepalive_count),
             .tx_buffer = tunables_.get_u32(Tunable::tx_buffer_size),
             .rx_buffer = tunables_.get_u32(Tunable::rx_buffer_size),
-            .unacked_timeout_s = tunables_.get_u32(Tunable::sock_timeout),
+            .unacked_timeout_s = tunables_.get_u32(Tunable::sock_timeout) + unacked_grace_s,
             .tos = static_cast<i32>(tunable(Tunable::tos)),
             .eager_ack = tunable(Tunable::eager_ack) != 0};
 }

@@ -318,9 +318,14 @@ void Peer::close() {
     drop(-ESHUTDOWN);
 }
 
-// Gives up the list's references.
+// Gives up the list's references. A time-out counts whoever noticed it: our tick, or the kernel
+// where bytes stay unacknowledged.
 void Peer::fail_conns(Doomed& doomed, int error) {
     const bool any = !doomed.conns.empty();
+    if (any && error == -ETIMEDOUT) {
+        ni_.count(Count::timeouts);
+        ni_.note("peer " + to_text(id_) + ": no progress, connections closed");
+    }
     while (Conn* const conn = doomed.conns.pop_front()) {
         conn->fail(error);
         conn->unref();
@@ -392,11 +397,7 @@ void Peer::tick(Instant now) {
     if (doomed.outgoing) doomed.outgoing->tick(now);
     if (keepalive) keepalive->wake_tx();
     fail_pending(doomed, -ETIMEDOUT);
-    if (error != 0) {
-        ni_.count(Count::timeouts);
-        ni_.note("peer " + to_text(id_) + ": no progress, connections closed");
-        fail_conns(doomed, error);
-    }
+    fail_conns(doomed, error);
     if (open != ConnType::none) dial(open);
 }
 

@@ -4,6 +4,12 @@ Records are taken in order. A message of a played node is sent (ids, handles and
 the node under test chose are put in place of the captured ones); a message of the node under test
 is waited for, matched by its shape, and compared byte for byte with the captured one, but for the
 ranges of MASKS. So an answer that is missing, surplus, late or different fails.
+
+A node with several workers may send what is under way together in any order, on three connections
+each with its reader here. So a message is looked for among all that came; what tells messages of
+one shape apart (ids that the played node drew, sequence numbers) is part of the match, and where
+they differ in nothing but ids that the node drew, whichever came first is the captured one. Only
+the main thread changes what is learnt.
 """
 import json
 import os
@@ -90,7 +96,9 @@ class Conn:
                                                                       hello)
         self.reading = threading.Event()
         self.reading.set()
-        threading.Thread(target=self.read, daemon=True).start()
+        sock.settimeout(None)  # a connection may be idle for as long as it likes
+        self.thread = threading.Thread(target=self.read, daemon=True)
+        self.thread.start()
 
     def pause(self):
         """Reads nothing more, after at most one more frame."""
@@ -120,6 +128,9 @@ class Conn:
 class Player:
     """Plays every node of the capture but `under_test` (an address)."""
 
+    # Of all players: a pair of addresses and ports that was in use may not be used again for a while.
+    port = 1023
+
     def __init__(self, under_test, hello_bytes, incarnation=b"\x11" * 8):
         self.under_test, self.hello_bytes = under_test, hello_bytes
         self.incarnation = incarnation
@@ -128,7 +139,11 @@ class Player:
         self.ids = {}           # captured 8 bytes -> live 8 bytes
         self.pairs = {}         # captured 16 bytes (handle, session id) -> live
         self.conns = {}         # (local address, ctype) -> Conn
-        self.port = 1023
+        self.readers = []       # of all connections there ever were
+        self.incarnation_seen = []  # of the node under test, by whichever thread saw a HELLO
+        # Played nodes whose BULK_IN the node under test certainly knows, and those that got a large
+        # message by CONTROL before that.
+        self.bulk_known, self.bulk_late = set(), set()
         self.listeners = []
 
     # --- connections -----------------------------------------------------------------------
@@ -143,8 +158,8 @@ class Player:
                 + self.hello_bytes[24:32])
         assert data[:32] == want, f"HELLO {data[:32].hex()}, expected {want.hex()}"
         assert data[32:40] != b"\0" * 8, "HELLO without an incarnation"
-        live = self.pairs.setdefault("incarnation", data[32:40])
-        assert live == data[32:40], "two incarnations of one NI"
+        self.incarnation_seen.append(data[32:40])
+        assert self.incarnation_seen[0] == data[32:40], "two incarnations of one NI"
         # dst incarnation: 0 from an active node, an echo from a passive one; receivers ignore it
         assert struct.unpack_from("<iI", data, 48) == (ctype, 0), f"HELLO ends {data[48:].hex()}"
 
@@ -152,8 +167,8 @@ class Player:
         sock = socket.socket()
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.settimeout(lib.DEADLINE_S)
-        sock.bind((local, self.port))
-        self.port -= 1
+        sock.bind((local, Player.port))
+        Player.port -= 1
         sock.connect((self.under_test, 988))
         sock.sendall(struct.pack("<IIQ", CONNREQ_MAGIC, 1, nid4(self.under_test)))
         sock.sendall(self.hello(local, ctype))
@@ -163,7 +178,13 @@ class Player:
             assert part, f"connection closed after {len(answer)} bytes of HELLO"
             answer += part
         self.check_hello(answer, local, INVERSE[ctype])
-        conn = self.conns[local, ctype] = Conn(self, sock, ctype, local, answer)
+        if ctype == BULK_IN:
+            self.bulk_known.add(local)  # a node knows the connection before it answers
+        return self.add(Conn(self, sock, ctype, local, answer))
+
+    def add(self, conn):
+        self.readers.append(conn.thread)
+        self.conns[conn.local, conn.ctype] = conn
         return conn
 
     def listen(self, local):
@@ -193,8 +214,7 @@ class Player:
                 ctype = struct.unpack_from("<i", data, 16 + 48)[0]
                 self.check_hello(data[16:], local, ctype)
                 sock.sendall(self.hello(local, INVERSE[ctype]))
-                conn = Conn(self, sock, INVERSE[ctype], local, data[16:])
-                self.conns[local, INVERSE[ctype]] = conn
+                self.add(Conn(self, sock, INVERSE[ctype], local, data[16:]))
             except (AssertionError, EOFError) as error:
                 self.received.put((None, error))
 
@@ -211,7 +231,7 @@ class Player:
         """Captured ids of the node under test become live ones."""
         for table, width in ((self.pairs, 16), (self.ids, 8)):
             for old, new in table.items():
-                if isinstance(old, bytes) and len(old) == width and old in data:
+                if len(old) == width and old in data:
                     data = data.replace(old, new)
         return data
 
@@ -247,7 +267,7 @@ class Player:
                     self.compare(record, data, conn, frame)
                     return
             try:
-                conn, frame = self.received.get(timeout=max(0.01, end - time.monotonic()))
+                conn, frame = self.received.get(timeout=max(0, end - time.monotonic()))
             except queue.Empty:
                 raise AssertionError(
                     f"record {record['n']}: no {wanted} came; waiting: "
@@ -303,9 +323,17 @@ class Player:
             payload = self.put_in_place(payload)
             assert payload == live_payload, \
                 f"{where}: payload\n {live_payload.hex()[:400]}, expected\n {payload.hex()[:400]}"
-        big = len(frame.data) >= 1024
-        want = BULK_IN if big else CONTROL  # the sender's BULK_OUT is our BULK_IN
+        self.compare_connection(where, conn, len(frame.data) >= 1024)
+
+    def compare_connection(self, where, conn, large):
+        """The sender's BULK_OUT is our BULK_IN; one that dials uses CONTROL until that is up."""
+        if large and conn.ctype == CONTROL and conn.local not in self.bulk_known:
+            self.bulk_late.add(conn.local)
+            return
+        want = BULK_IN if large else CONTROL
         assert conn.ctype == want, f"{where}: came on connection type {conn.ctype}, not {want}"
+        if large:
+            self.bulk_known.add(conn.local)
 
     def compare_selftest(self, where, payload, live):
         """Ids of requests are learnt; masked ranges are taken out of both."""
@@ -324,11 +352,25 @@ class Player:
             payload[begin:end] = live[begin:end] = b"\0" * (end - begin)
         return bytes(payload), bytes(live)
 
-    def nothing_more(self):
+    def ended(self, daemon):
+        """Ends the node under test and sees its connections end: it sent nothing more."""
+        daemon.stop()
+        for thread in self.readers:
+            thread.join(lib.DEADLINE_S)
+            assert not thread.is_alive(), "a connection did not end with its node"
+        self.nothing_more(over=True)
+        assert not self.bulk_late - self.bulk_known, "large messages never went by BULK"
+        self.close()
+
+    def nothing_more(self, over=False):
+        """Nothing that came is left. What is still under way is seen by ended()."""
         while not self.received.empty():
             conn, frame = self.received.get()
-            assert conn is not None and frame is not None, f"connection closed early: {frame}"
-            self.pool.append((conn, frame))
+            if conn is None:
+                raise frame
+            assert frame is not None or over, f"connection {conn.ctype} closed early"
+            if frame is not None:
+                self.pool.append((conn, frame))
         rest = [shape(frame.kind, frame.data) for _, frame in self.pool]
         assert not rest, f"surplus messages {rest}"
 

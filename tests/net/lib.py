@@ -82,6 +82,7 @@ class Daemon:
     def __init__(self, nid, tunables=None, name=None, extra=()):
         self.nid = nid
         self.name = name or "n" + nid.split("@")[0].replace(".", "-")
+        self.killed = False
         self.folder = tempfile.mkdtemp(prefix="ulnet-")
         self.socket = os.path.join(self.folder, "ctl.sock")
         config = os.path.join(self.folder, "lnet.conf")
@@ -149,8 +150,16 @@ class Daemon:
             raise AssertionError(f"lnetd {self.nid} ended with {code}:\n{self.log_text()}")
 
     def kill(self):
+        self.killed = True
         self.process.kill()
         self.process.wait(DEADLINE_S)
+
+    def died(self):
+        """Why it ended, if not as the test wanted: a crash or a sanitizer's report."""
+        code = self.process.poll()
+        if self.killed or code in (None, 0):
+            return ""
+        return f"lnetd {self.nid} ended with {code}:\n{self.log_text()}"
 
 
 def cases(*functions):
@@ -163,11 +172,13 @@ def cases(*functions):
             continue
         try:
             function()
-            print("ok", name, flush=True)
+            why = ""
         except Exception as error:  # a test program reports whatever went wrong
+            why = f"{error}\n{traceback.format_exc(limit=6)}"
+        why += "".join(daemon.died() for daemon in Daemon.running)
+        if why:
             failed += 1
-            print(f"FAILED {name}: {error}", flush=True)
-            traceback.print_exc(limit=6)
+        print(f"FAILED {name}: {why}" if why else f"ok {name}", flush=True)
         for daemon in Daemon.running:
             daemon.kill()
         Daemon.running.clear()

@@ -59,8 +59,7 @@ def golden_01_passive():
     for ctype in (CONTROL, BULK_IN, BULK_OUT):
         player.connect(A, ctype)
     play(player, records)
-    player.close()
-    daemon.stop()
+    player.ended(daemon)
 
 
 def golden_01_active():
@@ -73,20 +72,22 @@ def golden_01_active():
     pings = [r for r in load("01-lnet-ping-discovery.jsonl") if r.get("step_no") in (1, 2)]
     rest = [r for r in records if r.get("step_no", 0) >= 3]
 
+    shown = []
+
     def command():
-        out = daemon.lnetctl("ping", B + "@tcp")[1]
-        assert f"primary nid: {B}@tcp" in out and f"- nid: {B}@tcp" in out, out
+        shown.append(daemon.lnetctl("ping", B + "@tcp")[1])
 
     for step in (1, 2):
         thread = threading.Thread(target=command)
         thread.start()
         play(player, [r for r in pings if r["step_no"] == step])
         thread.join(lib.DEADLINE_S)
+        assert len(shown) == step, "lnetctl ping did not end well"
+        assert f"primary nid: {B}@tcp" in shown[-1] and f"- nid: {B}@tcp" in shown[-1], shown
     play(player, rest)
     for ctype in (CONTROL, BULK_IN, BULK_OUT):
         lib.wait_for(lambda: (B, ctype) in player.conns, f"connection {ctype}")
-    player.close()
-    daemon.stop()
+    player.ended(daemon)
 
 
 def golden_14():
@@ -99,14 +100,12 @@ def golden_14():
     player.close()
     # ANY with version 3: HELLO is answered, the ping never is, and our node dials nobody.
     player = Player(A, bytes.fromhex(records[2]["bytes"]))
-    player.port = 1000
     conn = player.connect("10.77.0.1", ANY)
     get = next(r for r in records if r.get("conn") == 2 and r["kind"] == "lnet")
     conn.sock.sendall(bytes.fromhex(get["bytes"]))
     lib.wait_for(lambda: received_gets(daemon) >= 2, "the second GET to be counted")
     player.nothing_more()
-    player.close()
-    daemon.stop()
+    player.ended(daemon)
 
 
 def received_gets(daemon):
@@ -122,8 +121,7 @@ def golden_02_client():
     for ctype in (CONTROL, BULK_IN, BULK_OUT):
         player.connect(A, ctype)
     play(player, without_zc_acks_to(B, load("02-lst.jsonl")))
-    player.close()
-    daemon.stop()
+    player.ended(daemon)
 
 
 def golden_21_server():
@@ -136,8 +134,7 @@ def golden_21_server():
             player.connect(peer, ctype)
     records = without_own_discovery(server, load("21-lst-details.jsonl"))
     play(player, without_zc_acks_to(server, records))
-    player.close()
-    daemon.stop()
+    player.ended(daemon)
 
 
 class Shell:
@@ -189,8 +186,7 @@ def golden_02_console():
 
     play(player, without_zc_acks_to(A, load("02-lst.jsonl")), on_step)
     shell.join()
-    player.close()
-    daemon.stop()
+    player.ended(daemon)
 
 
 def golden_21_console():
@@ -216,8 +212,7 @@ def golden_21_console():
 
     play(player, without_zc_acks_to(console, records), on_step)
     shell.join()
-    player.close()
-    daemon.stop()
+    player.ended(daemon)
 
 
 if __name__ == "__main__":

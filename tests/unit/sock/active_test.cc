@@ -50,6 +50,21 @@ class Active : public testing::Test {
         node->send(*msg);
         return msg;
     }
+    // A message that makes the driver connect: while it waits for its next attempt, or its
+    // connections end, messages fail at once. nullptr: it never connected.
+    std::unique_ptr<TestMsg> sent_that_dials(u64 id) {
+        std::unique_ptr<TestMsg> msg;
+        const bool dialled = eventually([&] {
+            msg = sent(id, 10);
+            bool waiting = false;
+            EXPECT_TRUE(eventually([&] {
+                waiting = !listener.none_waiting(milliseconds(0));
+                return waiting || node->core.times_finished(*msg) == 1;
+            }));
+            return waiting;
+        });
+        return dialled ? std::move(msg) : nullptr;
+    }
     void expect_message(RawConn& conn, const TestMsg& msg) {
         const u32 len = msg.hdr.payload_length;
         const Bytes bytes = conn.read(frame3_bytes + len);
@@ -90,14 +105,14 @@ TEST_F(Active, OpensThreeConnections) {
     const auto small = sent(3, 1023 - frame3_bytes);
     expect_message(control, *small);
     EXPECT_TRUE(in.silent(milliseconds(1)));
-    ASSERT_EQ(node->core.events.size(), 1u);
-    EXPECT_EQ(node->core.events[0], std::make_pair(peer, PeerEvent::up));
+    ASSERT_EQ(node->core.held()->events.size(), 1u);
+    EXPECT_EQ(node->core.held()->events[0], std::make_pair(peer, PeerEvent::up));
     // The end of one is the end of all, and the peer is down.
     in.close();
     EXPECT_TRUE(control.closed());
     EXPECT_TRUE(out.closed());
     ASSERT_TRUE(node->core.wait([&] { return node->core.events.size() == 2; }));
-    EXPECT_EQ(node->core.events[1].second, PeerEvent::down);
+    EXPECT_EQ(node->core.held()->events[1].second, PeerEvent::down);
 }
 
 TEST_F(Active, OrderOfConnections) {
@@ -150,7 +165,7 @@ TEST_F(Active, RefusalIsTriedAgain) {
         ASSERT_TRUE(conn.send(hello_bytes_of(answer)));
         EXPECT_TRUE(conn.closed());
     }
-    EXPECT_EQ(msg->finished, 0u);
+    EXPECT_EQ(node->core.times_finished(*msg), 0u);
     RawConn control = agreed(ConnType::control);
     expect_message(control, *msg);
     ASSERT_TRUE(finished(*msg));
@@ -180,14 +195,8 @@ TEST_F(Active, RefusedThenConnectedByThePeer) {
 TEST_F(Active, BadAnswersFailTheMessage) {
     make({{Tunable::min_reconnect_ms, 10}, {Tunable::max_reconnect_ms, 10}});
     const auto answered = [&](const std::function<void(Hello&)>& change, int error) {
-        std::unique_ptr<TestMsg> msg;
-        // Until the wait for the next attempt is over, messages fail at once.
-        ASSERT_TRUE(eventually([&] {
-            msg = sent(1, 10);
-            if (!listener.none_waiting(milliseconds(20))) return true;
-            EXPECT_TRUE(finished(*msg));
-            return false;
-        }));
+        const auto msg = sent_that_dials(1);
+        ASSERT_NE(msg, nullptr);
         RawConn conn;
         Hello answer = answer_to(greeted(conn));
         change(answer);
@@ -266,7 +275,7 @@ TEST_F(Active, CrossingWithAHigherNid) {
     ASSERT_TRUE(ours.send(hello_bytes_of(answer)));
     EXPECT_TRUE(ours.closed());
     EXPECT_EQ(node->connections(), 1u);
-    EXPECT_EQ(node->core.sent_failed, 0u);
+    EXPECT_EQ(node->core.held()->sent_failed, 0u);
 }
 
 // The peer restarts while connections are being opened: all end, and a new start is made.
@@ -278,11 +287,8 @@ TEST_F(Active, IncarnationChangesWhileConnecting) {
     RawConn in = agreed(ConnType::bulk_in, 56);
     EXPECT_TRUE(control.closed());
     EXPECT_TRUE(in.closed());
-    std::unique_ptr<TestMsg> next;
-    ASSERT_TRUE(eventually([&] {
-        next = sent(2, 10);
-        return !listener.none_waiting(milliseconds(20));
-    }));
+    const auto next = sent_that_dials(2);
+    ASSERT_NE(next, nullptr);
     RawConn again = agreed(ConnType::control, 56);
     expect_message(again, *next);
 }
@@ -300,7 +306,7 @@ TEST_F(Active, PeerDiesInTheMiddleOfBulk) {
     out.reset();
     ASSERT_TRUE(node->core.wait(
         [&] { return node->core.sent_finished + node->core.sent_failed == msgs.size(); }));
-    EXPECT_GT(node->core.sent_failed, 0u);
+    EXPECT_GT(node->core.held()->sent_failed, 0u);
     for (const auto& msg : msgs) {
         EXPECT_EQ(msg->finished, 1u);
         if (!msg->status.ok()) {
@@ -350,6 +356,85 @@ class NoPrivileges final : public StreamOs {
  private:
     std::unique_ptr<StreamOs> below_;
 };
+
+// A connection of which the kernel says that its peer acknowledges nothing, once it has carried
+// something.
+class Unacknowledged final : public Stream {
+ public:
+    explicit Unacknowledged(std::unique_ptr<Stream> below) : below_(std::move(below)) {}
+    i64 readv(std::span<const iovec> to) override { return below_->readv(to); }
+    i64 writev(std::span<const iovec> from) override {
+        // The request with the HELLO, and one message.
+        return ++writes_ > 2 ? -ETIMEDOUT : below_->writev(from);
+    }
+    Status connect_status() override { return below_->connect_status(); }
+    void shutdown() override { below_->shutdown(); }
+    void set_options(const StreamOptions& options) override {
+        // The driver's own tick knows of a peer that does not read before the kernel ends it.
+        EXPECT_GT(options.unacked_timeout_s, 50u);
+        below_->set_options(options);
+    }
+    Endpoint local() const override { return below_->local(); }
+    Endpoint remote() const override { return below_->remote(); }
+    Status watch(CptId cpt, StreamSink& sink) override { return below_->watch(cpt, sink); }
+    void unwatch(Task& done) override { below_->unwatch(done); }
+
+ private:
+    std::unique_ptr<Stream> below_;
+    u32 writes_ = 0;
+};
+class UnacknowledgedOs final : public StreamOs {
+ public:
+    explicit UnacknowledgedOs(std::unique_ptr<StreamOs> below) : below_(std::move(below)) {}
+    Result<std::unique_ptr<StreamListener>> listen(const Endpoint& at, u32 backlog) override {
+        return below_->listen(at, backlog);
+    }
+    Result<std::unique_ptr<Stream>> connect(u32 local, LocalPort ports,
+                                            const Endpoint& to) override {
+        auto made = below_->connect(local, ports, to);
+        if (!made.ok()) return made.status();
+        return std::unique_ptr<Stream>(std::make_unique<Unacknowledged>(std::move(*made)));
+    }
+    void stop(Task& done) override { below_->stop(done); }
+
+ private:
+    std::unique_ptr<StreamOs> below_;
+};
+
+// A time-out is counted whoever noticed it.
+TEST_F(Active, TimeOutOfTheKernelCounts) {
+    SockLnd lnd([](Sched& on) -> Result<std::unique_ptr<StreamOs>> {
+        auto below = make_epoll_os(on);
+        if (!below.ok()) return below.status();
+        return std::unique_ptr<StreamOs>(std::make_unique<UnacknowledgedOs>(std::move(*below)));
+    });
+    Core core(*sched);
+    std::unique_ptr<LndNi> ni;
+    std::string why;
+    const NiConfig config = ni_config(1, port);
+    run_on(*sched, 0, [&] { ni = std::move(*lnd.open(config, core, *sched, why)); });
+    core.attach(ni.get());
+    std::unique_ptr<TestMsg> msgs[2];
+    RawConn conn;
+    for (u64 id = 1; auto& msg : msgs) {
+        msg = put(config.nid, peer, id++, 10);
+        run_on(*sched, 0, [&] { ni->send(*msg); });
+        if (!conn.valid()) {
+            conn = listener.accept();
+            conn.read(acceptor_v1_bytes);
+            ASSERT_TRUE(conn.send(hello_bytes_of(answer_to(read_hello(conn)))));
+        }
+        ASSERT_TRUE(core.wait([&] { return msg->finished == 1; }));
+    }
+    EXPECT_EQ(msgs[0]->status, ok_status);
+    EXPECT_EQ(msgs[1]->status, Status(-ETIMEDOUT));
+    EXPECT_EQ(msgs[1]->health, Health::network_timeout);
+    ctl::Value shown;
+    run_on(*sched, 0, [&] { ni->describe(shown); });
+    EXPECT_EQ(shown["counters"]["timeouts"].as_int(), 1);
+    close_ni(*sched, *ni);
+    ni.reset();
+}
 
 // Without privileged ports the NI is a guest, says so, and opens only CONTROL, where answers come.
 TEST_F(Active, GuestWithoutPrivilegedPorts) {

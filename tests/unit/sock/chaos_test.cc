@@ -22,10 +22,8 @@ class Chaos : public testing::TestWithParam<u64> {
                           {Tunable::max_reconnect_ms, 20},
                           {Tunable::conns_per_peer, static_cast<i64>(1 + prng.below(3))}};
         if (prng.below(2)) settings[Tunable::tx_buffer_size] = 8192;
-        nodes[index] = std::make_unique<TestNode>(*sched, static_cast<u8>(index + 1), port,
-                                                  std::move(settings));
         const u64 salt = prng.next();
-        nodes[index]->core.on_arrived([salt](Core& core, const Core::Arrival& arrival) {
+        const auto decide = [salt](Core& core, const Core::Arrival& arrival) {
             const u32 len = arrival.hdr.payload_length;
             switch ((arrival.hdr.match_bits * 2654435761u + salt) % 8) {
             case 0:
@@ -41,7 +39,9 @@ class Chaos : public testing::TestWithParam<u64> {
                 core.accept(arrival, len, 1 + len % 250);
             }
             return ok_status;
-        });
+        };
+        nodes[index] = std::make_unique<TestNode>(*sched, static_cast<u8>(index + 1), port,
+                                                  std::move(settings), decide);
     }
     void close(u32 index) {
         nodes[index]->close();

@@ -15,13 +15,13 @@ class Engine : public testing::Test {
     }
     // Sends from one node to the other and waits until all is finished at both ends.
     void exchange(TestNode& from, TestNode& to, std::vector<std::unique_ptr<TestMsg>>& msgs) {
-        const u32 before_sent = from.core.sent_finished;
-        const u32 before = to.core.received_ok;
+        const u32 before_sent = from.core.held()->sent_finished;
+        const u32 before = to.core.held()->received_ok;
         const auto count = static_cast<u32>(msgs.size());
         for (auto& msg : msgs) from.send(*msg);
         ASSERT_TRUE(from.core.wait([&] { return from.core.sent_finished == before_sent + count; }));
         ASSERT_TRUE(to.core.wait([&] { return to.core.received_ok == before + count; }));
-        EXPECT_EQ(to.core.wrong_bytes, 0u);
+        EXPECT_EQ(to.core.held()->wrong_bytes, 0u);
     }
 
     const u16 port = free_port();
@@ -34,8 +34,8 @@ TEST_F(Engine, OneSmallMessage) {
     std::vector<std::unique_ptr<TestMsg>> msgs;
     msgs.push_back(put(a->nid(), b->nid(), 1, 64));
     exchange(*a, *b, msgs);
-    EXPECT_EQ(b->core.arrivals[0].hdr, msgs[0]->hdr);
-    EXPECT_EQ(b->core.arrivals[0].from, (ProcessId{a->nid(), pid_lustre}));
+    EXPECT_EQ(b->core.held()->arrivals[0].hdr, msgs[0]->hdr);
+    EXPECT_EQ(b->core.held()->arrivals[0].from, (ProcessId{a->nid(), pid_lustre}));
     ASSERT_TRUE(a->wait_connections(3));
     EXPECT_EQ(a->connections("control"), 1u);
     EXPECT_EQ(a->connections("bulk_in"), 1u);
@@ -120,7 +120,7 @@ TEST_F(Engine, CrossingConnects) {
         ASSERT_TRUE(b->core.wait([&] { return b->core.received_ok == 1; }));
         ASSERT_TRUE(a->core.wait([&] { return a->core.sent_finished == 1; }));
         ASSERT_TRUE(b->core.wait([&] { return b->core.sent_finished == 1; }));
-        EXPECT_EQ(a->core.sent_failed + b->core.sent_failed, 0u);
+        EXPECT_EQ(a->core.held()->sent_failed + b->core.held()->sent_failed, 0u);
         // Whoever opened them, one of each type remains.
         ASSERT_TRUE(a->wait_connections(3));
         ASSERT_TRUE(b->wait_connections(3));
@@ -196,7 +196,7 @@ TEST_F(Engine, DropPeerEndsWhatIsQueued) {
     run_on(*sched, 0, [&] { a->ni().drop_peer(b->nid()); });
     ASSERT_TRUE(
         a->core.wait([&] { return a->core.sent_finished + a->core.sent_failed == msgs.size(); }));
-    EXPECT_GT(a->core.sent_failed, 0u);
+    EXPECT_GT(a->core.held()->sent_failed, 0u);
     for (const auto& msg : msgs)
         if (!msg->status.ok()) {
             EXPECT_EQ(msg->status, Status(-EHOSTDOWN));
@@ -228,7 +228,7 @@ TEST_F(Engine, ParkStopsTheStreamUntilReceive) {
         run_on(*sched, i % 2, [&] { b->core.accept(arrival, arrival.hdr.payload_length, 3); });
         ASSERT_TRUE(b->core.wait([&] { return b->core.received_ok == i + 1; }));
     }
-    EXPECT_EQ(b->core.wrong_bytes, 0u);
+    EXPECT_EQ(b->core.held()->wrong_bytes, 0u);
     EXPECT_EQ(b->counter("parked"), 5u);
 }
 
@@ -249,7 +249,7 @@ TEST_F(Engine, CutAndDiscardedPayload) {
     ASSERT_TRUE(b->core.wait([&] { return b->core.received_ok == 40; }));
     ASSERT_TRUE(a->core.wait([&] { return a->core.sent_finished == 60; }));
     ASSERT_TRUE(b->core.wait([&] { return b->core.arrivals.size() == 60; }));
-    EXPECT_EQ(b->core.wrong_bytes, 0u);
+    EXPECT_EQ(b->core.held()->wrong_bytes, 0u);
 }
 
 TEST_F(Engine, RefusedByTheCoreDropsTheConnections) {
@@ -281,7 +281,7 @@ TEST_F(Engine, FlippedBytes) {
     }
     ASSERT_TRUE(b->core.wait([&] { return b->core.received_ok == 40; }));
     ASSERT_TRUE(a->core.wait([&] { return a->core.sent_finished == 40; }));
-    EXPECT_EQ(b->core.wrong_bytes, 5u);
+    EXPECT_EQ(b->core.held()->wrong_bytes, 5u);
     EXPECT_EQ(b->counter("flips_injected"), 5u);
 }
 
@@ -337,14 +337,13 @@ TEST_F(Engine, SendAfterCloseFails) {
         const std::lock_guard guard(lock);
         EXPECT_FALSE(closed) << "a message was still with the core";
     }
-    const Core::Arrival arrival = a->core.parked.back();
-    a->core.parked.clear();
+    const Core::Arrival arrival = a->core.take_parked().back();
     run_on(*sched, 1, [&] { a->core.accept(arrival, 10); });
     {
         std::unique_lock guard(lock);
         ASSERT_TRUE(changed.wait_for(guard, patience, [&] { return closed; }));
     }
-    EXPECT_EQ(a->core.received_failed, 1u);
+    EXPECT_EQ(a->core.held()->received_failed, 1u);
     a->forget();
 }
 

@@ -143,14 +143,33 @@ Core::~Core() {
 
 Status Core::arrived(const Hdr& hdr, const ProcessId& from, RxToken token, RdmaGet) {
     const Arrival arrival{hdr, from, token};
+    std::shared_ptr<const OnArrived> decide;
     {
         const std::lock_guard guard(lock);
         arrivals.push_back(arrival);
+        decide = on_arrived_;
         changed_.notify_all();
     }
-    if (on_arrived_) return on_arrived_(*this, arrival);
+    if (decide) return (*decide)(*this, arrival);
     accept(arrival, hdr.payload_length);
     return ok_status;
+}
+
+void Core::attach(LndNi* ni) {
+    const std::lock_guard guard(lock);
+    ni_ = ni;
+    changed_.notify_all();
+}
+
+LndNi& Core::ni() {
+    std::unique_lock guard(lock);
+    CHECK(changed_.wait_for(guard, patience, [&] { return ni_ != nullptr; }));
+    return *ni_;
+}
+
+void Core::on_arrived(OnArrived fn) {
+    const std::lock_guard guard(lock);
+    on_arrived_ = std::make_shared<const OnArrived>(std::move(fn));
 }
 
 void Core::accept(const Arrival& arrival, u32 len, u32 fragments) {
@@ -161,15 +180,15 @@ void Core::accept(const Arrival& arrival, u32 len, u32 fragments) {
         receiving_.insert(&msg);
         received.push_back(std::move(made));
     }
-    ni_->receive(arrival.token, &msg, len);
+    ni().receive(arrival.token, &msg, len);
 }
 
 void Core::discard(const Arrival& arrival) {
-    ni_->receive(arrival.token, nullptr, 0);
+    ni().receive(arrival.token, nullptr, 0);
 }
 
 void Core::park(const Arrival& arrival) {
-    EXPECT_TRUE(ni_->park(arrival.token).ok());
+    EXPECT_TRUE(ni().park(arrival.token).ok());
     {
         const std::lock_guard guard(lock);
         if (!closing_) parked.push_back(arrival);
@@ -177,6 +196,16 @@ void Core::park(const Arrival& arrival) {
         if (!closing_) return;
     }
     discard(arrival);
+}
+
+u32 Core::times_finished(const TestMsg& msg) {
+    const std::lock_guard guard(lock);
+    return msg.finished;
+}
+
+std::vector<Core::Arrival> Core::take_parked() {
+    const std::lock_guard guard(lock);
+    return std::exchange(parked, {});
 }
 
 void Core::answer_parked() {
@@ -259,9 +288,9 @@ bool eventually(const std::function<bool()>& condition) {
     return true;
 }
 
-TestNode::TestNode(Sched& sched, u8 last, u16 port, Settings settings, std::vector<CptId> cpts)
+TestNode::TestNode(Sched& sched, u8 last, u16 port, Settings settings, Core::OnArrived on_arrived)
     : core(sched), sched_(sched), config_(ni_config(last, port, settings)), lnd_(make_sock_lnd()) {
-    config_.cpts = std::move(cpts);
+    if (on_arrived) core.on_arrived(std::move(on_arrived));
     std::string why;
     run_on(sched_, 0, [&] {
         auto ni = lnd_->open(config_, core, sched_, why);

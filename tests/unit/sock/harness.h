@@ -69,8 +69,9 @@ class Core final : public LndUp {
     void peer_event(const Nid&, PeerEvent) override;
     void ni_event(NiEvent) override {}
 
-    void attach(LndNi* ni) { ni_ = ni; }
-    void on_arrived(OnArrived fn) { on_arrived_ = std::move(fn); }
+    // What arrives before that waits for it: an NI is open before its opener holds it.
+    void attach(LndNi* ni);
+    void on_arrived(OnArrived fn);
     // For on_arrived, and for later: the answers to a driver.
     void accept(const Arrival&, u32 len, u32 fragments = 1);
     void discard(const Arrival&);
@@ -78,9 +79,24 @@ class Core final : public LndUp {
     // Discards what is parked, and from now on what would be: a driver that closes waits for it.
     void answer_parked();
 
-    // From the test's thread. False when it did not come true in time.
+    // From the test's thread. False when it did not come true in time. The condition is asked with
+    // the lock.
     bool wait(const std::function<bool()>& condition);
-    // With the lock, for conditions and afterwards.
+    // The way to the members below outside of a condition: has the lock until the end of the
+    // expression.
+    class Held {
+     public:
+        explicit Held(Core& core) : core_(core), guard_(core.lock) {}
+        Core* operator->() { return &core_; }
+
+     private:
+        Core& core_;
+        const std::lock_guard<std::mutex> guard_;
+    };
+    Held held() { return Held(*this); }
+    u32 times_finished(const TestMsg&);
+    std::vector<Arrival> take_parked();
+    // With the lock.
     std::vector<Arrival> arrivals;
     std::vector<std::unique_ptr<TestMsg>> received;  // finished or not
     std::vector<Arrival> parked;
@@ -90,9 +106,11 @@ class Core final : public LndUp {
     std::mutex lock;
 
  private:
+    LndNi& ni();
+
     Sched& sched_;
     LndNi* ni_ = nullptr;
-    OnArrived on_arrived_;
+    std::shared_ptr<const OnArrived> on_arrived_;
     std::condition_variable changed_;
     std::set<Msg*> receiving_;
     bool closing_ = false;
@@ -105,7 +123,7 @@ class TestNode {
  public:
     // accept=all and privileged=0, so that no rights are needed and typed connections are full
     // peers.
-    TestNode(Sched&, u8 last, u16 port, Settings = {}, std::vector<CptId> cpts = {});
+    TestNode(Sched&, u8 last, u16 port, Settings = {}, Core::OnArrived = {});
     ~TestNode();
     const Nid& nid() const { return config_.nid; }
     LndNi& ni() { return *ni_; }

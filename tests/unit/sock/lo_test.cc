@@ -54,7 +54,7 @@ TEST_F(Lo, SizesAndShapes) {
     send(msgs);
     ASSERT_TRUE(core.wait([&] { return core.received_ok == msgs.size(); }));
     ASSERT_TRUE(core.wait([&] { return core.sent_finished == msgs.size(); }));
-    EXPECT_EQ(core.wrong_bytes, 0u);
+    EXPECT_EQ(core.held()->wrong_bytes, 0u);
     ctl::Value shown;
     run_on(*sched, 0, [&] { ni->describe(shown); });
     EXPECT_EQ(shown["messages"].as_int(), static_cast<i64>(msgs.size()));
@@ -102,13 +102,12 @@ TEST_F(Lo, CutDiscardedRefusedAndParked) {
     ASSERT_TRUE(core.wait([&] {
         return core.parked.size() == 10 && core.sent_finished == 20 && core.sent_failed == 10;
     }));
-    std::vector<Core::Arrival> parked;
-    parked.swap(core.parked);
+    const std::vector<Core::Arrival> parked = core.take_parked();
     for (const Core::Arrival& arrival : parked)
         run_on(*sched, 1, [&] { core.accept(arrival, 4000); });
     ASSERT_TRUE(core.wait([&] { return core.sent_finished == 30; }));
-    EXPECT_EQ(core.received_ok, 20u);
-    EXPECT_EQ(core.wrong_bytes, 0u);
+    EXPECT_EQ(core.held()->received_ok, 20u);
+    EXPECT_EQ(core.held()->wrong_bytes, 0u);
     for (const auto& msg : msgs) {
         const bool refused = msg->id % 4 == 0;
         EXPECT_EQ(msg->status, refused ? Status(-EPROTO) : ok_status);
@@ -142,11 +141,10 @@ TEST_F(Lo, CloseWaitsForTheCore) {
     FnTask done([&] { closed = true; });
     run_on(*sched, 0, [&] { ni->close(done); });
     EXPECT_FALSE(closed);
-    std::vector<Core::Arrival> parked;
-    parked.swap(core.parked);
+    const std::vector<Core::Arrival> parked = core.take_parked();
     run_on(*sched, 1, [&] { core.accept(parked[0], 100); });
     ASSERT_TRUE(eventually([&] { return closed.load(); }));
-    EXPECT_EQ(core.received_ok, 1u);
+    EXPECT_EQ(core.held()->received_ok, 1u);
     ni.reset();
 }
 

@@ -28,7 +28,7 @@ class Passive : public testing::Test {
     // The driver still serves others.
     void expect_alive() {
         RawConn conn = open(ConnType::control, 200);
-        const u32 before = node->core.received_ok;
+        const u32 before = node->core.held()->received_ok;
         EXPECT_TRUE(
             conn.send(frame_of(put_frame(nid_at(200), node->nid(), 5, 4)) + payload_of(5, 4)));
         EXPECT_TRUE(node->core.wait([&] { return node->core.received_ok == before + 1; }));

@@ -211,8 +211,8 @@ TEST_F(Passive, BigEndianPeer) {
     frame.head.cookie0 = 0x0102030405;
     ASSERT_TRUE(conn.send(frame_of(frame, Order::big) + payload_of(3, 2000)));
     ASSERT_TRUE(node->core.wait([&] { return node->core.received_ok == 1; }));
-    EXPECT_EQ(node->core.wrong_bytes, 0u);
-    EXPECT_EQ(node->core.arrivals[0].hdr, frame.hdr);
+    EXPECT_EQ(node->core.held()->wrong_bytes, 0u);
+    EXPECT_EQ(node->core.held()->arrivals[0].hdr, frame.hdr);
     EXPECT_EQ(conn.read(frame_head_bytes), noop(0, 0x0102030405));
 }
 
@@ -228,7 +228,7 @@ TEST_F(Passive, OneByteAtATime) {
                                     payload_of(4, 33) + noop(0, 0))
         ASSERT_TRUE(conn.send(std::span(&byte, 1)));
     ASSERT_TRUE(node->core.wait([&] { return node->core.received_ok == 1; }));
-    EXPECT_EQ(node->core.wrong_bytes, 0u);
+    EXPECT_EQ(node->core.held()->wrong_bytes, 0u);
     EXPECT_EQ(node->counter("keepalives_received"), 1u);
 }
 
@@ -245,9 +245,9 @@ TEST_F(Passive, AllAtOnce) {
     ASSERT_TRUE(conn.send(script));
     EXPECT_EQ(read_hello(conn).type, static_cast<u32>(ConnType::bulk_in));
     ASSERT_TRUE(node->core.wait([&] { return node->core.received_ok == 100; }));
-    EXPECT_EQ(node->core.wrong_bytes, 0u);
+    EXPECT_EQ(node->core.held()->wrong_bytes, 0u);
     for (u64 id = 1; id <= 100; ++id)
-        EXPECT_EQ(node->core.arrivals[id - 1].hdr.match_bits, id) << "order of the stream";
+        EXPECT_EQ(node->core.held()->arrivals[id - 1].hdr.match_bits, id) << "order of the stream";
     ASSERT_TRUE(node->wait_counter("keepalives_received", 100));
 }
 
@@ -356,9 +356,9 @@ TEST_F(Passive, GuestsAreKnownByTheirPort) {
     const ProcessId guest{nid_at(1), conn.local_port() | pid_user_flag};
     ASSERT_TRUE(conn.send(frame_of(put_frame(nid_at(77), node->nid(), 1, 8)) + payload_of(1, 8)));
     ASSERT_TRUE(node->core.wait([&] { return node->core.received_ok == 1; }));
-    EXPECT_EQ(node->core.arrivals[0].from, guest);
-    EXPECT_EQ(node->core.arrivals[0].hdr.src_nid, guest.nid);
-    EXPECT_EQ(node->core.arrivals[0].hdr.src_pid, guest.pid);
+    EXPECT_EQ(node->core.held()->arrivals[0].from, guest);
+    EXPECT_EQ(node->core.held()->arrivals[0].hdr.src_nid, guest.nid);
+    EXPECT_EQ(node->core.held()->arrivals[0].hdr.src_pid, guest.pid);
     // Answered on its own connection, whatever the type.
     RawConn bulk = raw();
     ASSERT_TRUE(bulk.send(request_to(node->nid()) +
