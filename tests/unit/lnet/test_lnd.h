@@ -111,6 +111,7 @@ class TestNi final : public LndNi {
     }
     void close(Task& done) override {
         std::vector<Msg*> ended;
+        begun();  // none of the endings below is the last one before all of them have begun
         {
             const std::lock_guard guard(lock_);
             closing_ = true;
@@ -121,7 +122,7 @@ class TestNi final : public LndNi {
             receiving_.clear();
         }
         for (Msg* msg : ended) end_later(*msg, Status(-ESHUTDOWN));
-        maybe_done();
+        this->ended();
     }
 
     // From a worker. The result stays valid as long as the driver.
@@ -193,34 +194,29 @@ class TestNi final : public LndNi {
         Status status;
     };
     void end_later(Msg& msg, Status status) {
-        endings_.fetch_add(1);
+        begun();
         sched_.post(msg.cpt, *new Ending(*this, msg, status));
+    }
+    void begun() {
+        const std::lock_guard guard(lock_);
+        ++endings_;
     }
     // Under the lock, so that whoever is not the last touches nothing afterwards.
     void ended() {
         Task* done = nullptr;
         {
             const std::lock_guard guard(lock_);
-            if (endings_.fetch_sub(1) == 1) done = std::exchange(done_, nullptr);
+            if (--endings_ == 0) done = std::exchange(done_, nullptr);
         }
         if (done != nullptr) sched_.post(0, *done);
     }
-    void maybe_done() {
-        Task* done = nullptr;
-        {
-            const std::lock_guard guard(lock_);
-            if (endings_.load() == 0) done = std::exchange(done_, nullptr);
-        }
-        if (done != nullptr) sched_.post(0, *done);
-    }
-
     Sched& sched_;
     Records& records_;
-    std::atomic<u64> endings_{0};
     std::atomic<bool> closing_{false};
     mutable std::mutex lock_;
     std::vector<Sent> all_;
     std::deque<Msg*> pending_, receiving_;
+    u64 endings_ = 0;
     Task* done_ = nullptr;
 };
 

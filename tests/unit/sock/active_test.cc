@@ -45,15 +45,15 @@ class Active : public testing::Test {
         EXPECT_TRUE(conn.send(hello_bytes_of(answer_to(hello, incarnation))));
         return conn;
     }
-    std::unique_ptr<TestMsg> sent(u64 id, u32 len) {
+    MsgPtr sent(u64 id, u32 len) {
         auto msg = put(node->nid(), peer, id, len);
-        node->send(*msg);
+        node->send(msg);
         return msg;
     }
     // A message that makes the driver connect: while it waits for its next attempt, or its
     // connections end, messages fail at once. nullptr: it never connected.
-    std::unique_ptr<TestMsg> sent_that_dials(u64 id) {
-        std::unique_ptr<TestMsg> msg;
+    MsgPtr sent_that_dials(u64 id) {
+        MsgPtr msg;
         const bool dialled = eventually([&] {
             msg = sent(id, 10);
             bool waiting = false;
@@ -145,7 +145,7 @@ TEST_F(Active, FewestQueuedBytes) {
     }
     ASSERT_TRUE(node->wait_connections(5));
     // conns[2] is not read and holds the first message; all others go by conns[4].
-    std::vector<std::unique_ptr<TestMsg>> msgs;
+    std::vector<MsgPtr> msgs;
     for (u64 id = 2; id <= 9; ++id) {
         msgs.push_back(sent(id, id == 2 ? 1u << 20 : 2000));
         if (id > 2) expect_message(conns[4], *msgs.back());
@@ -241,7 +241,7 @@ TEST_F(Active, DeadlineWhileConnecting) {
     make();
     auto msg = put(node->nid(), peer, 1, 10);
     msg->deadline = sched->now() + milliseconds(50);
-    node->send(*msg);
+    node->send(msg);
     RawConn conn;
     greeted(conn);
     ASSERT_TRUE(finished(*msg));
@@ -295,7 +295,7 @@ TEST_F(Active, IncarnationChangesWhileConnecting) {
 
 TEST_F(Active, PeerDiesInTheMiddleOfBulk) {
     make();
-    std::vector<std::unique_ptr<TestMsg>> msgs;
+    std::vector<MsgPtr> msgs;
     msgs.push_back(sent(1, 10));
     RawConn control = agreed(ConnType::control);
     RawConn in = agreed(ConnType::bulk_in);
@@ -414,7 +414,7 @@ TEST_F(Active, TimeOutOfTheKernelCounts) {
     const NiConfig config = ni_config(1, port);
     run_on(*sched, 0, [&] { ni = std::move(*lnd.open(config, core, *sched, why)); });
     core.attach(ni.get());
-    std::unique_ptr<TestMsg> msgs[2];
+    MsgPtr msgs[2];
     RawConn conn;
     for (u64 id = 1; auto& msg : msgs) {
         msg = put(config.nid, peer, id++, 10);

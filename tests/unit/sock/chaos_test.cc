@@ -15,7 +15,7 @@ class Chaos : public testing::TestWithParam<u64> {
  protected:
     struct Sent {
         u32 from;
-        std::unique_ptr<TestMsg> msg;
+        MsgPtr msg;
     };
     void open(u32 index) {
         Settings settings{{Tunable::min_reconnect_ms, 5},
@@ -60,7 +60,7 @@ class Chaos : public testing::TestWithParam<u64> {
         const auto len = static_cast<u32>(prng.below(u64{2} << shift));
         sent.push_back({index, put(nodes[index]->nid(), nid_at(static_cast<u8>(to + 1)), ++ids, len,
                                    1 + static_cast<u32>(prng.below(256)))});
-        nodes[index]->send(*sent.back().msg);
+        nodes[index]->send(sent.back().msg);
     }
     void answer_one(u32 index) {
         Core& core = nodes[index]->core;

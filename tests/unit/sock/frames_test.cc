@@ -222,10 +222,10 @@ TEST_F(Frames, StuckPeersTimeOut) {
     EXPECT_EQ(node->core.held()->received.back()->status, Status(-ETIMEDOUT));
     EXPECT_EQ(node->core.held()->received.back()->health, Health::network_timeout);
     RawConn conn = open(ConnType::control);
-    std::vector<std::unique_ptr<TestMsg>> msgs;
+    std::vector<MsgPtr> msgs;
     for (u64 id = 1; id <= 30; ++id) {
         msgs.push_back(put(node->nid(), nid_at(1), id, 1u << 20));
-        node->send(*msgs.back());
+        node->send(msgs.back());
     }
     ASSERT_TRUE(node->core.wait(
         [&] { return node->core.sent_failed + node->core.sent_finished == msgs.size(); }));

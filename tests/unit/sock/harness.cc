@@ -121,8 +121,8 @@ TestMsg::TestMsg(u64 number, u32 len, u32 fragments) : id(number), bytes(len) {
     payload = {&mem, 0, len};
 }
 
-std::unique_ptr<TestMsg> put(const Nid& from, const Nid& to, u64 id, u32 len, u32 fragments) {
-    auto msg = std::make_unique<TestMsg>(id, len, fragments);
+MsgPtr put(const Nid& from, const Nid& to, u64 id, u32 len, u32 fragments) {
+    auto msg = std::make_shared<TestMsg>(id, len, fragments);
     msg->hdr.type = MsgType::put;
     msg->hdr.src_nid = from;
     msg->hdr.dest_nid = to;
@@ -173,7 +173,7 @@ void Core::on_arrived(OnArrived fn) {
 }
 
 void Core::accept(const Arrival& arrival, u32 len, u32 fragments) {
-    auto made = std::make_unique<TestMsg>(arrival.hdr.match_bits, len, fragments);
+    auto made = std::make_shared<TestMsg>(arrival.hdr.match_bits, len, fragments);
     TestMsg& msg = *made;
     {
         const std::lock_guard guard(lock);
@@ -311,8 +311,9 @@ void TestNode::close() {
     ni_.reset();
 }
 
-void TestNode::send(TestMsg& msg) {
-    run_on(sched_, 0, [&] { ni_->send(msg); });
+void TestNode::send(const MsgPtr& msg) {
+    sent_.push_back(msg);
+    run_on(sched_, 0, [&] { ni_->send(*msg); });
 }
 
 ctl::Value TestNode::describe() {

@@ -48,7 +48,9 @@ struct TestMsg : Msg {
     Status status;
     Health health = Health::ok;
 };
-std::unique_ptr<TestMsg> put(const Nid& from, const Nid& to, u64 id, u32 len, u32 fragments = 1);
+// A node keeps what it sends for as long as its driver may have it, whatever the test does.
+using MsgPtr = std::shared_ptr<TestMsg>;
+MsgPtr put(const Nid& from, const Nid& to, u64 id, u32 len, u32 fragments = 1);
 
 // The core above a driver. What is done with an arrived message is decided by `on_arrived`, which
 // is called without a lock; the default takes all of it at once into one piece.
@@ -98,7 +100,7 @@ class Core final : public LndUp {
     std::vector<Arrival> take_parked();
     // With the lock.
     std::vector<Arrival> arrivals;
-    std::vector<std::unique_ptr<TestMsg>> received;  // finished or not
+    std::vector<MsgPtr> received;  // finished or not
     std::vector<Arrival> parked;
     std::vector<std::pair<Nid, PeerEvent>> events;
     u32 received_ok = 0, received_failed = 0, wrong_bytes = 0;
@@ -128,7 +130,7 @@ class TestNode {
     const Nid& nid() const { return config_.nid; }
     LndNi& ni() { return *ni_; }
     // From the test's thread.
-    void send(TestMsg&);
+    void send(const MsgPtr&);
     void close();
     // The test has closed it.
     void forget() { ni_.reset(); }
@@ -146,6 +148,7 @@ class TestNode {
     NiConfig config_;
     std::unique_ptr<Lnd> lnd_;
     std::unique_ptr<LndNi> ni_;
+    std::vector<MsgPtr> sent_;
 };
 NiConfig ni_config(u8 last, u16 port, const Settings& = {});
 // Calls close() on a worker and waits for `done`.

@@ -23,12 +23,12 @@ class Lo : public testing::Test {
         core.answer_parked();
         if (ni != nullptr) close_ni(*sched, *ni);
     }
-    void send(std::vector<std::unique_ptr<TestMsg>>& msgs) {
+    void send(std::vector<MsgPtr>& msgs) {
         run_on(*sched, 0, [&] {
             for (auto& msg : msgs) ni->send(*msg);
         });
     }
-    static std::unique_ptr<TestMsg> to_self(u64 id, u32 len, u32 fragments = 1) {
+    static MsgPtr to_self(u64 id, u32 len, u32 fragments = 1) {
         auto msg = put(nid_lo(), nid_lo(), id, len, fragments);
         msg->cpt = static_cast<CptId>(id % 2);
         return msg;
@@ -46,7 +46,7 @@ TEST_F(Lo, SizesAndShapes) {
         at.accept(arrival, arrival.hdr.payload_length, 17);
         return ok_status;
     });
-    std::vector<std::unique_ptr<TestMsg>> msgs;
+    std::vector<MsgPtr> msgs;
     u64 id = 1;
     for (const u32 fragments : {1u, 3u, 256u})
         for (const u32 len : {0u, 1u, 1000u, 65536u, 1u << 20})
@@ -62,7 +62,7 @@ TEST_F(Lo, SizesAndShapes) {
 
 // Nothing arrives, and nothing ends, within send(): also not when the core sends from an upcall.
 TEST_F(Lo, NoRecursion) {
-    std::vector<std::unique_ptr<TestMsg>> chain;
+    std::vector<MsgPtr> chain;
     for (u64 id = 0; id < 1000; ++id) chain.push_back(to_self(id, 100));
     thread_local int depth = 0;
     std::atomic<int> deepest{0};
@@ -96,7 +96,7 @@ TEST_F(Lo, CutDiscardedRefusedAndParked) {
         }
         return ok_status;
     });
-    std::vector<std::unique_ptr<TestMsg>> msgs;
+    std::vector<MsgPtr> msgs;
     for (u64 id = 0; id < 40; ++id) msgs.push_back(to_self(id, 4000));
     send(msgs);
     ASSERT_TRUE(core.wait([&] {
@@ -115,7 +115,7 @@ TEST_F(Lo, CutDiscardedRefusedAndParked) {
 }
 
 TEST_F(Lo, CloseEndsEverything) {
-    std::vector<std::unique_ptr<TestMsg>> msgs;
+    std::vector<MsgPtr> msgs;
     for (u64 id = 0; id < 2000; ++id) msgs.push_back(to_self(id, 200));
     run_on(*sched, 0, [&] {
         for (auto& msg : msgs) ni->send(*msg);
@@ -133,7 +133,7 @@ TEST_F(Lo, CloseWaitsForTheCore) {
         at.park(arrival);
         return ok_status;
     });
-    std::vector<std::unique_ptr<TestMsg>> msgs;
+    std::vector<MsgPtr> msgs;
     msgs.push_back(to_self(1, 100));
     send(msgs);
     ASSERT_TRUE(core.wait([&] { return core.parked.size() == 1; }));

@@ -366,7 +366,7 @@ TEST_F(Passive, GuestsAreKnownByTheirPort) {
     read_hello(bulk);
     auto reply = put(node->nid(), guest.nid, 2, 2000);
     reply->next_hop.pid = bulk.local_port() | pid_user_flag;
-    node->send(*reply);
+    node->send(reply);
     EXPECT_EQ(bulk.read(frame3_bytes + 2000).size(), frame3_bytes + 2000);
     ASSERT_TRUE(node->core.wait([&] { return reply->finished == 1; }));
     // Gone, it cannot be reached: nobody dials a guest.
@@ -374,7 +374,7 @@ TEST_F(Passive, GuestsAreKnownByTheirPort) {
     ASSERT_TRUE(node->wait_connections(1));
     auto lost = put(node->nid(), guest.nid, 3, 8);
     lost->next_hop = guest;
-    node->send(*lost);
+    node->send(lost);
     ASSERT_TRUE(node->core.wait([&] { return lost->finished == 1; }));
     EXPECT_EQ(lost->status, Status(-EHOSTUNREACH));
 }
