@@ -50,8 +50,8 @@ Error md_options(u32 mask, MdOptions& out) {
         const std::string what = (rest & gpu_addr) != 0 ? "GPU_ADDR (memory of a GPU)"
                                  : (rest & gnilnd) != 0 ? "GNILND (Cray Gemini)"
                                                         : "unknown bits " + hex(rest);
-        return {Status(-EINVAL), "MD options " + hex(mask) + ": " + what +
-                                     " is not allowed; allowed: " + allowed};
+        return {Status(-EINVAL),
+                "MD options " + hex(mask) + ": " + what + " is not allowed; allowed: " + allowed};
     }
     if (options.track_response && options.no_track_response)
         return {Status(-EINVAL), "MD options " + hex(mask) +

@@ -56,7 +56,10 @@ void Console::bench() {
 }
 
 void Console::bench_join() {
+    bench_->joining = true;
     join({bench_->client, bench_->server}, [this](Results& results) {
+        bench_->joining = false;
+        patience_.stop();
         // Whose answer was not waited for may have joined: it is told to leave.
         for (const NodeResult& result : results)
             if (result.rpc.code() == -EINTR) result.node->state = NodeState::active;

@@ -122,6 +122,10 @@ Console::Console(Context& context, Framework& local)
               abandon();
           else
               then();
+      }),
+      patience_(context, [this] {
+          if (bench_ && bench_->joining && transaction_ && asker_gone())
+              transaction_->abort(Status(-EINTR));
       }) {}
 
 Console::~Console() = default;
@@ -178,6 +182,7 @@ void Console::start() {
 
 void Console::close() {
     ticker_.stop();
+    patience_.stop();
     for (Job& job : waiting_) {
         if (job.call) job.call->fail({Status(-ESHUTDOWN), "The self test of this node is closing"});
     }
@@ -269,6 +274,9 @@ void Console::asker_left() {
         const auto then = std::move(wait_then_);
         wait_then_ = nullptr;
         then();
+    } else if (bench_ && bench_->joining) {
+        // Told to leave at once, a node might hear that before it joins.
+        if (!patience_.on()) patience_.arm(std::chrono::seconds(transaction_limit_min_s));
     } else if (bench_ && !bench_->ending && transaction_) {
         transaction_->abort(Status(-EINTR));
     }

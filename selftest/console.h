@@ -94,6 +94,7 @@ class Console {
         Instant started{};
         Instant sampled_at{};
         bool first = true;
+        bool joining = false;
         bool ending = false;
         bool hurry = false;  // nobody waits for it, or nobody answers: the end takes seconds
         StatReply client_before, server_before;
@@ -187,6 +188,7 @@ class Console {
     bool busy_ = false;
     std::unique_ptr<Transaction> transaction_;
     ControlTimer ticker_, waiter_;
+    ControlTimer patience_;  // with nodes that join a bench whose asker has gone
     std::function<void()> wait_then_;
     std::unique_ptr<Bench> bench_;
 };

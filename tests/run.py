@@ -3,8 +3,8 @@
 
 Stages, their commands and budgets are in docs/testing.md, in this order. A stage reports cases;
 the sum is the last line, "N passed, N failed, N skipped". Nothing is retried. Independent test
-programs run side by side, a few more than there are cores; a program that outlives its limit is ended and
-counts as one failure. What ran over its budget is named, but only the whole budget fails.
+programs run side by side, a few more than there are cores; a program that outlives its limit is
+ended and counts as one failure. What ran over its budget is named, but only the whole budget fails.
 
 With --repeat N the chosen stages of unit and net tests run N times as they are and N times beside
 busy cores, GoogleTests in an order of their own each time: what a new test has to pass before it

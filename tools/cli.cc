@@ -15,15 +15,16 @@ namespace {
 
 constexpr Duration silence = std::chrono::seconds(30);
 
-// What getopt_long says about `word`, which it has just refused with '?' or, for an argument that is
-// missing, with ':'.
+// What getopt_long says about the word before optind when it has just refused an option with '?'
+// or, for an argument that is missing, with ':'.
 std::string option_complaint(const std::string& word, int refusal,
                              std::span<const LongOption> options) {
-    if (!word.starts_with("--")) {
-        const std::string letter(1, static_cast<char>(optopt));
-        return (refusal == ':' ? "option requires an argument -- '" : "invalid option -- '") +
-               letter + "'";
-    }
+    // Letters are told by optopt alone: optind only moves on after the last of "-ab".
+    const std::string letter = std::string(" -- '") + static_cast<char>(optopt) + "'";
+    const bool known = std::any_of(options.begin(), options.end(),
+                                   [](const LongOption& each) { return each.letter == optopt; });
+    if (optopt != 0 && !known) return "invalid option" + letter;
+    if (!word.starts_with("--")) return "option requires an argument" + letter;
     const std::string name = word.substr(0, word.find('='));
     std::string like, only;  // options that the name abbreviates
     for (const LongOption& each : options) {

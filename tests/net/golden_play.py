@@ -128,7 +128,7 @@ class Conn:
 class Player:
     """Plays every node of the capture but `under_test` (an address)."""
 
-    # Of all players: a pair of addresses and ports that was in use may not be used again for a while.
+    # Of all players: a pair of addresses and ports that was in use may not be used again soon.
     port = 1023
 
     def __init__(self, under_test, hello_bytes, incarnation=b"\x11" * 8):

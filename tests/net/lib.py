@@ -78,11 +78,11 @@ class Daemon:
     """An lnetd with one tcp NI on `nid`."""
 
     running = []  # ended after each case, however it went
+    killed = False  # by the test
 
     def __init__(self, nid, tunables=None, name=None, extra=()):
         self.nid = nid
         self.name = name or "n" + nid.split("@")[0].replace(".", "-")
-        self.killed = False
         self.folder = tempfile.mkdtemp(prefix="ulnet-")
         self.socket = os.path.join(self.folder, "ctl.sock")
         config = os.path.join(self.folder, "lnet.conf")

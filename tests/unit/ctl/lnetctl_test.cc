@@ -92,7 +92,7 @@ TEST(Lnetctl, WrongOptionsAreNamed) {
     EXPECT_EQ(complaint({"x", "--bogus=1", "y"}), "unrecognized option '--bogus=1'");
     EXPECT_EQ(complaint({"x", "--all", "-xa"}), "invalid option -- 'x'");
     EXPECT_EQ(complaint({"x", "y", "--net"}), "option '--net' requires an argument");
-    EXPECT_EQ(complaint({"x", "-n"}), "option '-n' requires an argument");
+    EXPECT_EQ(complaint({"x", "-n"}), "option requires an argument -- 'n'");
     EXPECT_EQ(complaint({"x", "--nid"}), "option '--nid' requires an argument");
     EXPECT_EQ(complaint({"x", "--all=5"}), "option '--all' doesn't allow an argument");
     EXPECT_EQ(complaint({"x", "--n", "5"}),

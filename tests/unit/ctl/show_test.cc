@@ -122,7 +122,7 @@ TEST(Show, Global) {
                                                             "    retry_count: 2\n"
                                                             "    transaction_timeout: 150\n"
                                                             "    lnd_timeout: 49\n"
-              "    response_tracking: 3\n");
+                                                            "    response_tracking: 3\n");
 }
 
 TEST(Show, CptsWithTheirWorkers) {

@@ -1,4 +1,4 @@
-// LNet's mask of MD options, discarding MDs, whose answers have a deadline, and a full message pool.
+// LNet's mask of MD options, MDs that discard, whose answers have a deadline, a full message pool.
 #include "tests/unit/lnet/node_fixture.h"
 
 namespace ulnet::test {
@@ -28,8 +28,8 @@ TEST(MdOptionsMask, WhatIsNotThereIsRefusedByName) {
     const struct {
         u32 mask;
         const char* word;
-    } cases[] = {{0x2000, "GPU_ADDR"},    {0x1000, "GNILND"}, {0x8001, "0x8000"},
-                 {0x0008, "0x8"},         {0x0040, "0x40"},   {0x80000000, "0x80000000"},
+    } cases[] = {{0x2000, "GPU_ADDR"},      {0x1000, "GNILND"}, {0x8001, "0x8000"},
+                 {0x0008, "0x8"},           {0x0040, "0x40"},   {0x80000000, "0x80000000"},
                  {0x0c00, "TRACK_RESPONSE"}};
     for (const auto& [mask, word] : cases) {
         const Error error = md_options(mask, options);
