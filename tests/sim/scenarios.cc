@@ -2,6 +2,7 @@
 #include "tests/sim/scenarios.h"
 
 #include <array>
+#include <vector>
 
 #include "tests/sim/tap.h"
 
@@ -293,9 +294,10 @@ Outcome run(u64 seed, const Plan& plan, std::FILE* trace) {
     outcome.faults = course->faults();
     outcome.virtual_time = world->now().time_since_epoch();
     if (world->failed()) {
-        // It stopped in the middle of things: nothing in it can be taken down in an orderly way.
-        static_cast<void>(course.release());
-        static_cast<void>(world.release());
+        // It stopped in the middle of things: nothing in it can be taken down in an orderly way. It
+        // is kept until the process ends, where a leak checker sees that it is known.
+        static auto& kept = *new std::vector<std::pair<Course*, World*>>;
+        kept.emplace_back(course.release(), world.release());
     }
     return outcome;
 }
