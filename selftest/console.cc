@@ -114,15 +114,16 @@ void add_results(Value& to, const std::vector<NodeResult>& results, const AddMor
 
 Console::Console(Context& context, Framework& local)
     : context_(context), local_(local), ticker_(context, [this] { tick(); }),
-      waiter_(context, [this] {
-          if (!wait_then_) return;
-          const auto then = std::move(wait_then_);
-          wait_then_ = nullptr;
-          if (context_.closing())
-              abandon();
-          else
-              then();
-      }),
+      waiter_(context,
+              [this] {
+                  if (!wait_then_) return;
+                  const auto then = std::move(wait_then_);
+                  wait_then_ = nullptr;
+                  if (context_.closing())
+                      abandon();
+                  else
+                      then();
+              }),
       patience_(context, [this] {
           if (bench_ && bench_->joining && transaction_ && asker_gone())
               transaction_->abort(Status(-EINTR));
