@@ -197,8 +197,9 @@ TEST_F(Frames, PeerDiesWhileTheCoreThinks) {
     });
     RawConn control = open(ConnType::control);
     RawConn bulk = open(ConnType::bulk_out);
+    // The rest never comes: a message that is here whole could still be received.
     ASSERT_TRUE(
-        bulk.send(frame_of(put_frame(nid_at(1), node->nid(), 7, 5000)) + payload_of(7, 5000)));
+        bulk.send(frame_of(put_frame(nid_at(1), node->nid(), 7, 5000)) + payload_of(7, 2500)));
     ASSERT_TRUE(node->core.wait([&] { return node->core.parked.size() == 1; }));
     control.close();
     ASSERT_TRUE(node->wait_connections(0));
@@ -271,10 +272,15 @@ TEST_F(Frames, DescribesItsConnections) {
     ASSERT_TRUE(
         conn.send(frame_of(put_frame(nid_at(1), node->nid(), 7, 500)) + payload_of(7, 500)));
     ASSERT_TRUE(node->core.wait([&] { return node->core.received_ok == 1; }));
-    const ctl::Value all = node->describe();
+    // The answering HELLO is accounted for after it was written.
+    ctl::Value all;
+    ASSERT_TRUE(eventually([&] {
+        all = node->describe();
+        return all["connections"].size() == 1 &&
+               all["connections"].items()[0]["queued_bytes"].as_int() == 0;
+    }));
     EXPECT_FALSE(all["guest"].as_bool(true));
     EXPECT_EQ(all["listen"].as_text(), "127.0.0.2:" + std::to_string(port));
-    ASSERT_EQ(all["connections"].size(), 1u);
     const ctl::Value& one = all["connections"].items()[0];
     EXPECT_EQ(one["peer"].as_text(), "12345-127.0.0.1@tcp");
     EXPECT_EQ(one["type"].as_text(), "bulk_in");
@@ -282,7 +288,6 @@ TEST_F(Frames, DescribesItsConnections) {
     EXPECT_EQ(one["remote"].as_text(), "127.0.0.1:" + std::to_string(conn.local_port()));
     EXPECT_EQ(one["rx_bytes"].as_int(), frame3_bytes + 500);
     EXPECT_EQ(one["rx_messages"].as_int(), 1);
-    EXPECT_EQ(one["queued_bytes"].as_int(), 0);
     ASSERT_EQ(all["peers"].size(), 1u);
     EXPECT_EQ(all["peers"].items()[0]["nid"].as_text(), "127.0.0.1@tcp");
     EXPECT_EQ(all["counters"]["rx_bytes"].as_int(), 500);
