@@ -13,6 +13,7 @@ lands, and what nightly does with all of them. N times the same number of passes
 import argparse
 import concurrent.futures
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -25,6 +26,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CORES = os.cpu_count() or 1
 SIDE_BY_SIDE = CORES + 2  # tests wait more than they compute
 SHARDS = {"unit_selftest": 6, "unit_sock": 3}  # programs whose tests wait for seconds
+BACK_ENDS = {"unit_sock": ["epoll", "io_uring"]}  # programs that run with each (ULNET_SOCK_IO)
 SUM = re.compile(r"(\d+) passed, (\d+) failed, (\d+) skipped")
 
 
@@ -151,11 +153,11 @@ def units(kind, limit_s=300):
     for path in names:
         name = os.path.basename(path)
         shards = SHARDS.get(name, 1)
-        for shard in range(shards):
+        for io, shard in itertools.product(BACK_ENDS.get(name, [""]), range(shards)):
             env = dict(environment(kind), GTEST_TOTAL_SHARDS=str(shards),
-                       GTEST_SHARD_INDEX=str(shard))
-            jobs.append((f"{kind} {name}" + (f" {shard + 1}/{shards}" if shards > 1 else ""),
-                         (gtest, path, env, limit_s)))
+                       GTEST_SHARD_INDEX=str(shard), ULNET_SOCK_IO=io)
+            part = f" {shard + 1}/{shards}" if shards > 1 else ""
+            jobs.append((f"{kind} {name} {io}".rstrip() + part, (gtest, path, env, limit_s)))
     return sorted(jobs, key=lambda job: "/" not in job[0])  # what takes long begins first
 
 

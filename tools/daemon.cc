@@ -30,7 +30,8 @@ class Closing final : public Task {
 
 }  // namespace
 
-Daemon::Daemon(DaemonOptions options) : options_(std::move(options)), drivers_(make_drivers()) {
+Daemon::Daemon(DaemonOptions options)
+    : options_(std::move(options)), drivers_(make_drivers(options_.drivers)) {
     for (const auto& driver : drivers_) lnds_.push_back(driver.get());
 }
 

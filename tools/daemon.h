@@ -12,6 +12,7 @@
 #include "lnet/ctl/config.h"
 #include "lnet/ctl/server.h"
 #include "selftest/selftest.h"
+#include "tools/drivers.h"
 
 namespace ulnet::tools {
 
@@ -22,6 +23,7 @@ struct DaemonOptions {
     u32 cpu_npartitions = 0;
     ThreadSchedOptions sched;
     SelftestOptions selftest;
+    DriverOptions drivers;
 };
 
 class Daemon {

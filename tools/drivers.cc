@@ -7,17 +7,20 @@
 namespace ulnet::tools {
 namespace {
 
-using Maker = std::unique_ptr<Lnd> (*)();
+using Maker = std::unique_ptr<Lnd> (*)(const DriverOptions&);
 constexpr Maker makers[] = {
-    make_lo_lnd,
-    sock::make_sock_lnd,
+    [](const DriverOptions&) { return make_lo_lnd(); },
+    [](const DriverOptions& options) {
+        return sock::make_sock_lnd(options.sock_uring ? sock::SockBackEnd::io_uring
+                                                      : sock::SockBackEnd::epoll);
+    },
 };
 
 }  // namespace
 
-std::vector<std::unique_ptr<Lnd>> make_drivers() {
+std::vector<std::unique_ptr<Lnd>> make_drivers(const DriverOptions& options) {
     std::vector<std::unique_ptr<Lnd>> drivers;
-    for (const Maker make : makers) drivers.push_back(make());
+    for (const Maker make : makers) drivers.push_back(make(options));
     return drivers;
 }
 

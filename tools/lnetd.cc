@@ -29,6 +29,7 @@ struct Flags {
     std::vector<std::string> nids;
     u32 cpu_npartitions = 0, workers = 0, spin_us = 0;
     SelftestOptions selftest;
+    std::string sock_io{"epoll"};
     bool no_pin = false, foreground = false;
 };
 
@@ -71,6 +72,9 @@ void describe(CLI::App& app, Flags& flags) {
         ->capture_default_str();
     app.add_option("--spin-us", flags.spin_us, "how long idle threads poll before they sleep")
         ->check(CLI::Range(0u, 1000000u));
+    app.add_option("--sock-io", flags.sock_io, "what tells of ready sockets: epoll or io_uring")
+        ->check(CLI::IsMember({"epoll", "io_uring"}))
+        ->capture_default_str();
     app.add_flag("--no-pin", flags.no_pin, "let the system move threads between CPUs");
     app.add_option("--log-level", flags.log_level, "error, warn, info, debug or trace")
         ->check(CLI::IsMember({"error", "warn", "info", "debug", "trace"}))
@@ -164,6 +168,7 @@ int serve(const Flags& flags, int signals) {
     options.sched.workers_per_cpt = flags.workers;
     options.sched.pin = !flags.no_pin;
     options.selftest = flags.selftest;
+    options.drivers.sock_uring = flags.sock_io == "io_uring";
     options.sched.spin = std::chrono::microseconds(flags.spin_us);
     Daemon daemon(std::move(options));
     if (const Error error = daemon.start(); !error.ok()) {

@@ -253,8 +253,9 @@ void SockLnd::leave(SockNi& ni, Listener* listener) {
     if (last) listener->close(Ref<SockNi>::of(ni));
 }
 
-std::unique_ptr<Lnd> make_sock_lnd() {
-    return std::make_unique<SockLnd>(make_epoll_os);
+std::unique_ptr<Lnd> make_sock_lnd(SockBackEnd back_end) {
+    return std::make_unique<SockLnd>(back_end == SockBackEnd::io_uring ? make_uring_os
+                                                                       : make_epoll_os);
 }
 
 }  // namespace ulnet::sock

@@ -7,6 +7,9 @@
 
 namespace ulnet::sock {
 
-std::unique_ptr<Lnd> make_sock_lnd();
+// What tells of ready sockets; all NIs of a driver share it.
+enum class SockBackEnd : u8 { epoll, io_uring };
+
+std::unique_ptr<Lnd> make_sock_lnd(SockBackEnd = SockBackEnd::epoll);
 
 }  // namespace ulnet::sock

@@ -1,5 +1,5 @@
-// The byte-stream seam: all that the protocol engine knows of TCP. Backends: epoll.cc (kernel TCP);
-// io_uring, a user-space TCP and a simulated network implement the same calls.
+// The byte-stream seam: all that the protocol engine knows of TCP. Back ends: kernel_tcp.cc with
+// epoll.cc or uring.cc; a user-space TCP and a simulated network implement the same calls.
 #pragma once
 
 #include <sys/uio.h>
@@ -102,7 +102,8 @@ class StreamOs {
     virtual void stop(Task& done) = 0;
 };
 
-// Kernel TCP.
+// Kernel TCP, told by epoll or by io_uring (ENOSYS, EPERM: the system has none for us).
 Result<std::unique_ptr<StreamOs>> make_epoll_os(Sched&);
+Result<std::unique_ptr<StreamOs>> make_uring_os(Sched&);
 
 }  // namespace ulnet::sock

@@ -404,7 +404,7 @@ class UnacknowledgedOs final : public StreamOs {
 // A time-out is counted whoever noticed it.
 TEST_F(Active, TimeOutOfTheKernelCounts) {
     SockLnd lnd([](Sched& on) -> Result<std::unique_ptr<StreamOs>> {
-        auto below = make_epoll_os(on);
+        auto below = (back_end() == SockBackEnd::io_uring ? make_uring_os : make_epoll_os)(on);
         if (!below.ok()) return below.status();
         return std::unique_ptr<StreamOs>(std::make_unique<UnacknowledgedOs>(std::move(*below)));
     });
@@ -439,7 +439,7 @@ TEST_F(Active, TimeOutOfTheKernelCounts) {
 // Without privileged ports the NI is a guest, says so, and opens only CONTROL, where answers come.
 TEST_F(Active, GuestWithoutPrivilegedPorts) {
     SockLnd lnd([](Sched& on) -> Result<std::unique_ptr<StreamOs>> {
-        auto below = make_epoll_os(on);
+        auto below = (back_end() == SockBackEnd::io_uring ? make_uring_os : make_epoll_os)(on);
         if (!below.ok()) return below.status();
         return std::unique_ptr<StreamOs>(std::make_unique<NoPrivileges>(std::move(*below)));
     });

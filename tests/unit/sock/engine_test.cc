@@ -148,7 +148,7 @@ TEST_F(Engine, ConnectionRefused) {
 }
 
 TEST(SockTunables, TheLongestWaitIsNotTheShorterOne) {
-    const std::unique_ptr<Lnd> lnd = make_sock_lnd();
+    const std::unique_ptr<Lnd> lnd = make_sock_lnd(back_end());
     const auto check = [&](i64 first, i64 last) {
         return lnd->check_together(
             ni_config(1, 988,
@@ -351,7 +351,7 @@ TEST_F(Engine, SendAfterCloseFails) {
 
 TEST_F(Engine, OpenSaysWhyNot) {
     make();
-    const auto lnd = make_sock_lnd();
+    const auto lnd = make_sock_lnd(back_end());
     Core core(*sched);
     const auto why_not = [&](const NiConfig& config, int error) {
         std::string why;
@@ -377,7 +377,7 @@ TEST_F(Engine, OpenSaysWhyNot) {
 
 // Two nets on one address: one acceptor finds the NI by its NID.
 TEST_F(Engine, TwoNetsShareAListener) {
-    const auto lnd = make_sock_lnd();
+    const auto lnd = make_sock_lnd(back_end());
     Core core0(*sched), core1(*sched);
     NiConfig config0 = ni_config(1, port);
     NiConfig config1 = config0;

@@ -288,8 +288,15 @@ bool eventually(const std::function<bool()>& condition) {
     return true;
 }
 
+SockBackEnd back_end() {
+    const char* const name = std::getenv("ULNET_SOCK_IO");
+    return name != nullptr && std::string_view(name) == "io_uring" ? SockBackEnd::io_uring
+                                                                   : SockBackEnd::epoll;
+}
+
 TestNode::TestNode(Sched& sched, u8 last, u16 port, Settings settings, Core::OnArrived on_arrived)
-    : core(sched), sched_(sched), config_(ni_config(last, port, settings)), lnd_(make_sock_lnd()) {
+    : core(sched), sched_(sched), config_(ni_config(last, port, settings)),
+      lnd_(make_sock_lnd(back_end())) {
     if (on_arrived) core.on_arrived(std::move(on_arrived));
     std::string why;
     run_on(sched_, 0, [&] {

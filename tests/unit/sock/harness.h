@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cpt/threads.h"
+#include "lnds/sock/sock.h"
 #include "lnds/sock/tunables.h"
 #include "lnds/sock/wire.h"
 #include "lnet/lnd.h"
@@ -119,6 +120,9 @@ class Core final : public LndUp {
 };
 
 using Settings = std::map<Tunable, i64>;
+
+// Of the environment (ULNET_SOCK_IO): all tests run with either.
+SockBackEnd back_end();
 
 // A driver with one NI.
 class TestNode {
