@@ -142,8 +142,11 @@ void ClientRpc::on_bulk(const Event& event) {
     Part& part = *static_cast<Part*>(event.user);
     const bool moved = event.kind == Event::Kind::put || event.kind == Event::Kind::get;
     if (moved && event.status.ok()) part.rpc->bulk_bytes_ = event.mlength;
-    if (part.rpc->refused_.load(std::memory_order_seq_cst)) part.settled = true;
-    part.rpc->part_event(part, event, moved);
+    // Once refused, how the bulk ends is nobody's business: it was taken back, perhaps while it was
+    // being sent, and a GET that is taken back ends with an error.
+    const bool refused = part.rpc->refused_.load(std::memory_order_seq_cst);
+    if (refused) part.settled = true;
+    part.rpc->part_event(part, event, moved && !refused);
 }
 
 // `its_message`: the event is the one that the part was made for.

@@ -46,6 +46,8 @@ unsigned Server::poll(Budget& budget) {
 }
 
 void Server::accept_clients() {
+    // Another acceptor of the process may have been faster when it was needed the last time.
+    if (reserve_fd_ < 0) reserve_fd_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
     for (int i = 0; i < accepts_max; ++i) {
         const int fd = ::accept4(listen_fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) {
@@ -73,7 +75,7 @@ void Server::accept_clients() {
 
 // Out of descriptors: without this the listener would stay readable for ever.
 void Server::shed_one_connection(int why) {
-    ::close(reserve_fd_);
+    if (reserve_fd_ >= 0) ::close(reserve_fd_);
     const int fd = ::accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC);
     if (fd >= 0) {
         ::close(fd);

@@ -292,6 +292,13 @@ def what_comes_later_is_named():
     a.stop()
 
 
+def control_client(daemon):
+    client = socket.socket(socket.AF_UNIX)
+    client.settimeout(lib.DEADLINE_S)
+    client.connect(daemon.socket)
+    return client
+
+
 def running_out_of_descriptors_is_told_once():
     a = lib.Daemon(A, {"accept": "all"})
     pid = a.process.pid
@@ -299,13 +306,16 @@ def running_out_of_descriptors_is_told_once():
     used = max(int(fd) for fd in os.listdir(f"/proc/{pid}/fd")) + 1
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (used, hard))
     told = "cannot accept connections on 127.0.0.1:988"
+    # One after the other: the two listeners would take from each other what is kept for telling.
+    control = []
+    while (open_now := len(os.listdir(f"/proc/{pid}/fd"))) < used:
+        control.append(control_client(a))
+        lib.wait_for(lambda: len(os.listdir(f"/proc/{pid}/fd")) > open_now, "it to be accepted")
+    for _ in range(5):
+        control.append(control_client(a))
+        assert control[-1].recv(1) == b""
     peers = [socket.create_connection(("127.0.0.1", 988)) for _ in range(8)]
     lib.wait_for(lambda: told in a.log_text(), "the shortage to be logged")
-    control = [socket.socket(socket.AF_UNIX) for _ in range(5)]
-    for each in control:
-        each.settimeout(lib.DEADLINE_S)
-        each.connect(a.socket)
-        assert each.recv(1) == b""
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
     driver = [ni for net in a.show("net", "show", "-v", "5")["net"] for ni in net["local NI(s)"]
               if ni["nid"] == A][0]["driver"]

@@ -19,6 +19,16 @@ void LinkNet::heal(const Nid& nid) {
     cuts_.erase(nid);
 }
 
+void LinkNet::keep_sent(bool keep) {
+    std::vector<std::function<void()>> go;
+    {
+        const std::lock_guard lock(mutex_);
+        keeps_sent_ = keep;
+        if (!keep) go.swap(kept_);
+    }
+    for (const auto& each : go) each();
+}
+
 LinkNet::Cut LinkNet::cut_of(const Nid& a, const Nid& b) {
     for (const Nid& nid : {a, b}) {
         const auto found = cuts_.find(nid);
@@ -56,6 +66,10 @@ void LinkNi::send(Msg& msg) {
             delivery->to = peer->second;
             delivery->to->hold();
             sched_.post(msg.cpt, *delivery.release());
+        }
+        if (net_.keeps_sent_) {
+            net_.kept_.push_back([this, sent, cpt = msg.cpt] { sched_.post(cpt, *sent); });
+            return;
         }
     }
     sched_.post(msg.cpt, *sent);

@@ -27,6 +27,8 @@ class LinkNet {
     // Messages to and from the node vanish (silent), or fail at the sender with -EHOSTUNREACH.
     void cut(const Nid&, bool silent);
     void heal(const Nid&);
+    // Messages are delivered, but senders do not hear that they are sent until keeping ends.
+    void keep_sent(bool);
 
  private:
     friend class LinkNi;
@@ -36,6 +38,8 @@ class LinkNet {
     Hook hook_;
     std::map<Nid, LinkNi*> nis_;
     std::map<Nid, Cut> cuts_;
+    bool keeps_sent_ = false;
+    std::vector<std::function<void()>> kept_;
 };
 
 class LinkNi final : public LndNi {

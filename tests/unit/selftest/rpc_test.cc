@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "lnet/node_impl.h"
 #include "tests/unit/selftest/raw.h"
 
 namespace ulnet::lst {
@@ -198,6 +199,22 @@ TEST_F(SelftestRpc, a_refusal_needs_no_bulk) {
         EXPECT_EQ(wait_end(bulk == Bulk::sink ? 1 : 2), 0);
         EXPECT_EQ(rpc->bulk_bytes(), 0u);
     }
+}
+
+// The data was fetched and then refused, and the refusal is here before the data counts as sent.
+TEST_F(SelftestRpc, a_refusal_overtakes_the_end_of_the_bulk) {
+    const u64 idle_mds = client->node().impl().mds_in_use();
+    start(Bulk::source);
+    rig.net.keep_sent(true);
+    raw->get(client->nid(), args.bulkid, 4096);
+    EXPECT_TRUE(raw->next(args.bulkid).has_value());
+    reply(good(ENOMEM));
+    // Request and reply have ended; the bulk's MD is still there.
+    EXPECT_TRUE(eventually([&] { return client->node().impl().mds_in_use() == idle_mds + 1; }));
+    EXPECT_FALSE(ended());
+    rig.net.keep_sent(false);
+    EXPECT_EQ(wait_end(), 0);
+    EXPECT_EQ(count(RpcCount::errors), 0u);
 }
 
 TEST_F(SelftestRpc, the_bulk_never_comes) {
