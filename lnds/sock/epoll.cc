@@ -13,16 +13,12 @@ namespace {
 
 class EpollSource final : public ReadinessSource {
  public:
-    EpollSource(Sched& sched, CptId cpt, int fd)
-        : sched_(sched), cpt_(cpt), fd_(fd), slots_(sched, cpt) {}
+    EpollSource(Sched& sched, CptId cpt, int fd) : ReadinessSource(sched, cpt), fd_(fd) {}
     ~EpollSource() override { ::close(fd_); }
 
     Status add(int fd, StreamSink& sink, u32& slot) override {
-        bool first = false;
         epoll_event event{};
-        event.data.u64 = slots_.take(sink, slot, first);
-        // Workers ask only where there is something to hear of.
-        if (first) sched_.add_poller(cpt_, *this);
+        event.data.u64 = slots_.take(sink, *this, slot);
         event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
         if (::epoll_ctl(fd_, EPOLL_CTL_ADD, fd, &event) == 0) return ok_status;
         const Status status(-errno);
@@ -33,7 +29,6 @@ class EpollSource final : public ReadinessSource {
         static_cast<void>(::epoll_ctl(fd_, EPOLL_CTL_DEL, fd, nullptr));
         slots_.end(slot, false, done);
     }
-    bool started() const override { return slots_.started(); }
 
     unsigned poll(Budget& budget) override {
         epoll_event events[ReadinessSlots::batch_max];
@@ -57,10 +52,7 @@ class EpollSource final : public ReadinessSource {
     int wait_fd() const override { return fd_; }
 
  private:
-    Sched& sched_;
-    const CptId cpt_;
     const int fd_;
-    ReadinessSlots slots_;
 };
 
 }  // namespace

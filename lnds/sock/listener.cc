@@ -68,7 +68,7 @@ bool Listener::step(Budget& budget) {
                 shortages_.fetch_add(1, std::memory_order_relaxed);
                 shortage_lines_.log(sched_.now(), LogLevel::warn,
                                     "socklnd: cannot accept connections on " + to_text(wanted_) +
-                                        " for now: " + stream.status().text() +
+                                        ": " + stream.status().text() +
                                         " (ulimit -n, LimitNOFILE=)");
                 return false;
             }

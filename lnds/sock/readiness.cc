@@ -5,9 +5,9 @@
 
 namespace ulnet::sock {
 
-u64 ReadinessSlots::take(StreamSink& sink, u32& slot, bool& first) {
-    const std::lock_guard guard(lock_);
-    first = !std::exchange(started_, true);
+u64 ReadinessSlots::take(StreamSink& sink, Poller& source, u32& slot) {
+    std::unique_lock guard(lock_);
+    const bool first = !std::exchange(started_, true);
     if (free_.empty()) {
         slots_.emplace_back();
         free_.push_back(static_cast<u32>(slots_.size() - 1));
@@ -16,7 +16,10 @@ u64 ReadinessSlots::take(StreamSink& sink, u32& slot, bool& first) {
     free_.pop_back();
     slots_[slot].sink = &sink;
     slots_[slot].used = true;
-    return (u64{slots_[slot].generation} << 32) | slot;
+    const u64 key = (u64{slots_[slot].generation} << 32) | slot;
+    guard.unlock();
+    if (first) sched_.add_poller(cpt_, source);
+    return key;
 }
 
 void ReadinessSlots::give_back(u32 slot) {

@@ -12,18 +12,6 @@
 
 namespace ulnet::sock {
 
-class ReadinessSource : public Poller {
- public:
-    virtual ~ReadinessSource() = default;
-    // The sink is told from now on, edge by edge. ENOMEM, ENOSPC and the like when it cannot be.
-    virtual Status add(int fd, StreamSink&, u32& slot) = 0;
-    // `done` is posted to the CPT once no ready() runs or follows.
-    virtual void remove(int fd, u32 slot, Task& done) = 0;
-    // False: add() was never called.
-    virtual bool started() const = 0;
-};
-using ReadinessSources = std::vector<std::unique_ptr<ReadinessSource>>;  // by CPT
-
 // The slots of a source. One worker tells at a time; add and remove come from any thread.
 class ReadinessSlots {
  public:
@@ -35,8 +23,9 @@ class ReadinessSlots {
     };
 
     ReadinessSlots(Sched& sched, CptId cpt) : sched_(sched), cpt_(cpt) {}
-    // A slot and the key that events must carry. `first`: of this source.
-    u64 take(StreamSink& sink, u32& slot, bool& first);
+    // A slot and the key that events must carry. With the first one workers begin to ask `source`:
+    // only where there is something to hear of.
+    u64 take(StreamSink& sink, Poller& source, u32& slot);
     // The slot was not put to use.
     void give_back(u32 slot);
     // No ready() begins any more. `done` is posted when none runs and, if the source will still
@@ -44,7 +33,7 @@ class ReadinessSlots {
     void end(u32 slot, bool more, Task& done);
     // Calls the sinks, at most batch_max events.
     void tell(std::span<const Happened>);
-    bool started() const;
+    bool started() const;  // take() was called
 
  private:
     struct Slot {
@@ -66,6 +55,22 @@ class ReadinessSlots {
     std::vector<Slot> slots_;
     std::vector<u32> free_;
 };
+
+class ReadinessSource : public Poller {
+ public:
+    ReadinessSource(Sched& sched, CptId cpt) : slots_(sched, cpt) {}
+    virtual ~ReadinessSource() = default;
+    // The sink is told from now on, edge by edge. ENOMEM, ENOSPC and the like when it cannot be.
+    virtual Status add(int fd, StreamSink&, u32& slot) = 0;
+    // `done` is posted to the CPT once no ready() runs or follows.
+    virtual void remove(int fd, u32 slot, Task& done) = 0;
+    // False: add() was never called.
+    bool started() const { return slots_.started(); }
+
+ protected:
+    ReadinessSlots slots_;
+};
+using ReadinessSources = std::vector<std::unique_ptr<ReadinessSource>>;  // by CPT
 
 // Kernel TCP over these sources.
 std::unique_ptr<StreamOs> make_kernel_os(Sched&, ReadinessSources);

@@ -25,7 +25,7 @@ Readiness readiness_of(int bits) {
 
 class UringSource final : public ReadinessSource {
  public:
-    UringSource(Sched& sched, CptId cpt) : sched_(sched), cpt_(cpt), slots_(sched, cpt) {}
+    using ReadinessSource::ReadinessSource;
     ~UringSource() override {
         if (open_) ::io_uring_queue_exit(&ring_);
     }
@@ -52,9 +52,7 @@ class UringSource final : public ReadinessSource {
     }
 
     Status add(int fd, StreamSink& sink, u32& slot) override {
-        bool first = false;
-        const u64 key = slots_.take(sink, slot, first);
-        if (first) sched_.add_poller(cpt_, *this);
+        const u64 key = slots_.take(sink, *this, slot);
         const std::lock_guard guard(lock_);
         if (slot >= watches_.size()) watches_.resize(slot + 1);
         watches_[slot] = {key, fd, false};
@@ -67,7 +65,6 @@ class UringSource final : public ReadinessSource {
         watches_[slot].ending = true;
         ask({watches_[slot].key, fd, true});
     }
-    bool started() const override { return slots_.started(); }
 
     unsigned poll(Budget& budget) override {
         flush();
@@ -107,7 +104,7 @@ class UringSource final : public ReadinessSource {
         bool cancel;
     };
 
-    // With the lock held. What the ring has no room for now follows with the next poll().
+    // With the lock held. What the ring has no room for goes in with the next poll().
     void ask(const Request& request) {
         if (!backlog_.empty() || !put(request)) backlog_.push_back(request);
         static_cast<void>(::io_uring_submit(&ring_));  // what it leaves is in sq_ready()
@@ -143,11 +140,8 @@ class UringSource final : public ReadinessSource {
         return true;
     }
 
-    Sched& sched_;
-    const CptId cpt_;
     io_uring ring_{};  // completions: of the worker that polls; submissions: guarded by the lock
     bool open_ = false;
-    ReadinessSlots slots_;
     std::mutex lock_;  // guards: all below
     std::vector<Watch> watches_;
     std::vector<Request> backlog_;
