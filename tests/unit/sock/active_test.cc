@@ -401,13 +401,16 @@ class UnacknowledgedOs final : public StreamOs {
     std::unique_ptr<StreamOs> below_;
 };
 
+// Kernel sockets with something around them.
+template <class Around> Result<std::unique_ptr<StreamOs>> make_around(Sched& on) {
+    auto below = (back_end() == SockBackEnd::io_uring ? make_uring_os : make_epoll_os)(on);
+    if (!below.ok()) return below.status();
+    return std::unique_ptr<StreamOs>(std::make_unique<Around>(std::move(*below)));
+}
+
 // A time-out is counted whoever noticed it.
 TEST_F(Active, TimeOutOfTheKernelCounts) {
-    SockLnd lnd([](Sched& on) -> Result<std::unique_ptr<StreamOs>> {
-        auto below = (back_end() == SockBackEnd::io_uring ? make_uring_os : make_epoll_os)(on);
-        if (!below.ok()) return below.status();
-        return std::unique_ptr<StreamOs>(std::make_unique<UnacknowledgedOs>(std::move(*below)));
-    });
+    SockLnd lnd(make_around<UnacknowledgedOs>);
     Core core(*sched);
     std::unique_ptr<LndNi> ni;
     std::string why;
@@ -438,11 +441,7 @@ TEST_F(Active, TimeOutOfTheKernelCounts) {
 
 // Without privileged ports the NI is a guest, says so, and opens only CONTROL, where answers come.
 TEST_F(Active, GuestWithoutPrivilegedPorts) {
-    SockLnd lnd([](Sched& on) -> Result<std::unique_ptr<StreamOs>> {
-        auto below = (back_end() == SockBackEnd::io_uring ? make_uring_os : make_epoll_os)(on);
-        if (!below.ok()) return below.status();
-        return std::unique_ptr<StreamOs>(std::make_unique<NoPrivileges>(std::move(*below)));
-    });
+    SockLnd lnd(make_around<NoPrivileges>);
     Core core(*sched);
     std::unique_ptr<LndNi> ni;
     std::string why;
