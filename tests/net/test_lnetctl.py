@@ -378,22 +378,29 @@ def run_config(text):
 
 
 def run_example(lines, with_nodes):
+    """Its daemons first, then what is typed while they run."""
     nodes = []
     if with_nodes:
         nodes = [Started("--nid", "127.0.0.6@tcp6", path="/run/lnet/lnetd.sock"),
                  Started("--nid", "127.0.0.7@tcp7", "--name", "a", path="/run/lnet/a.sock"),
                  Started(*(word for last in (2, 3, 4) for word in
                            ("--nid", f"192.168.10.{last}@tcp")))]
-    wait = "for s in here there; do while [ ! -S /run/lnet/$s.sock ]; do sleep 0.05; done; done"
-    script = ["set -e", f"PATH={os.path.abspath(lib.tools())}:$PATH"]
-    for line in lines:
-        if not with_nodes and not line.endswith("&"):
-            script.append(wait)
-        script.append(line)
-    script.append("jobs=$(jobs -p); [ -z \"$jobs\" ] || { kill $jobs; wait; }")
+    daemons = [line for line in lines if line.endswith("&")]
+    typed = lines[len(daemons):]
+    assert lines[:len(daemons)] == daemons, lines
+    env = dict(os.environ, PATH=f"{os.path.abspath(lib.tools())}:{os.environ['PATH']}")
     with tempfile.TemporaryFile("w+") as log:
-        code = subprocess.run(["bash", "-c", "\n".join(script)], stdout=log, stderr=log,
-                              timeout=lib.DEADLINE_S, check=False).returncode
+        running = [subprocess.Popen(["bash", "-c", "exec " + line.rstrip("& ")], stdout=log,
+                                    stderr=log, env=env) for line in daemons]
+        names = [re.search(r"--name[ =](\S+)", line)[1] for line in daemons]
+        for name in names:
+            lib.wait_for(lambda name=name: os.path.exists(f"/run/lnet/{name}.sock"),
+                         f"the socket of {name}")
+        code = subprocess.run(["bash", "-e", "-c", "\n".join(typed)], stdout=log, stderr=log,
+                              env=env, timeout=lib.DEADLINE_S, check=False).returncode
+        for process in running:
+            process.terminate()
+            code = code or process.wait(lib.DEADLINE_S)
         log.seek(0)
         assert code == 0, (lines, log.read())
     for node in nodes:
