@@ -1,5 +1,7 @@
 // LNet's own mask of MD options (lnet-wire 12.1), for users who carry it over. Any thread.
 #include <cerrno>
+#include <charconv>
+#include <iterator>
 #include <string>
 
 #include "lnet/lnet.h"
@@ -28,11 +30,8 @@ constexpr Bit bits[] = {
 constexpr u32 gnilnd = 0x1000, gpu_addr = 0x2000;
 
 std::string hex(u32 value) {
-    static constexpr char digits[] = "0123456789abcdef";
-    std::string text;
-    do text.insert(text.begin(), digits[value & 15]);
-    while ((value >>= 4) != 0);
-    return "0x" + text;
+    char digits[8];
+    return "0x" + std::string(digits, std::to_chars(digits, std::end(digits), value, 16).ptr);
 }
 
 }  // namespace

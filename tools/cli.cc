@@ -72,14 +72,6 @@ Error take_common(Words& words, Common& out) {
 }
 
 bool parse_options(const Words& words, std::span<const LongOption> options,
-                   std::vector<Parsed>& out) {
-    std::string why;
-    if (parse_options(words, options, out, why)) return true;
-    std::cerr << words[0] << ": " << why << "\n";
-    return false;
-}
-
-bool parse_options(const Words& words, std::span<const LongOption> options,
                    std::vector<Parsed>& out, std::string& why) {
     std::vector<option> table;
     std::string letters = ":";  // tells a missing argument apart from an unknown option

@@ -40,9 +40,6 @@ struct LongOption {
 // be the next word when that is a number.
 bool parse_options(const Words& words, std::span<const LongOption> options,
                    std::vector<Parsed>& out, std::string& why);
-// As above, and says on stderr what is wrong.
-bool parse_options(const Words& words, std::span<const LongOption> options,
-                   std::vector<Parsed>& out);
 
 // Connects to the node on first use; keeps the connection for an interactive session.
 class Connection {

@@ -114,7 +114,8 @@ TEST(Lnetctl, OptionalArgumentsMayBeTheNextWord) {
     constexpr LongOption options[] = {{"verbose", optional_argument, 'v'}};
     const auto parse = [&](const Words& words) {
         std::vector<Parsed> parsed;
-        EXPECT_TRUE(parse_options(words, options, parsed));
+        std::string why;
+        EXPECT_TRUE(parse_options(words, options, parsed, why)) << why;
         std::string text;
         for (const Parsed& each : parsed)
             text += (each.letter != 0 ? std::string(1, static_cast<char>(each.letter)) : "") + "=" +
