@@ -16,8 +16,8 @@ ADDRESSES = ()
 NID_A, NID_B = "127.0.0.1@tcp", "127.0.0.2@tcp"
 
 
-def lst_bench(console, test, size, seconds):
-    out = console.lst("bench", NID_A, NID_B, "--test", test, "--sizes", size, "--seconds",
+def lst_bench(console, test, size, seconds, client=NID_A, server=NID_B):
+    out = console.lst("bench", client, server, "--test", test, "--sizes", size, "--seconds",
                       str(seconds), "--concurrency", "1" if test == "ping" else "8", "--check",
                       "none", "--json")[1]
     runs = json.loads(out)["runs"]
