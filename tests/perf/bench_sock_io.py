@@ -1,7 +1,7 @@
 """io_uring (ours) beside epoll (reference) as what tells lnetd of ready sockets, on loopback.
 
-Two pairs of daemons that differ in --sock-io only run the same lst bench in turn: 1 MiB writes (MiB/s),
-4 KiB reads (RPCs a second), and the median round trip of a ping RPC (microseconds).
+Two pairs of daemons that differ in --sock-io only run the same lst bench in turn: 1 MiB writes
+(MiB/s), 4 KiB reads (RPCs a second), and the median round trip of a ping RPC (microseconds).
 """
 import bench_lst
 import lib
