@@ -8,10 +8,11 @@ namespace ulnet::sock {
 
 // References: the peer's list, the two halves. The watch and a message at the core add theirs.
 Conn::Conn(SockNi& ni, Peer& peer, Setup setup, std::span<const std::byte> greeting)
-    : RefCounted(3), ni_(ni), peer_(peer), stream_(std::move(setup.stream)),
-      type_(setup.type), rx_framing_{version_spoken, setup.peer_order}, active_(setup.active),
-      local_(stream_->local()), remote_(stream_->remote()), opened_(ni.sched().now()),
-      rx_(ni.sched(), peer.cpt(), *this), tx_(ni.sched(), peer.cpt(), *this) {
+    : RefCounted(3), ni_(ni), peer_(peer), stream_(std::move(setup.stream)), type_(setup.type),
+      proto_(proto_of(setup.version)), rx_framing_{setup.version, setup.peer_order},
+      tx_framing_{setup.version, native_order}, active_(setup.active), local_(stream_->local()),
+      remote_(stream_->remote()), opened_(ni.sched().now()), rx_(ni.sched(), peer.cpt(), *this),
+      tx_(ni.sched(), peer.cpt(), *this) {
     ni_.ref();
     peer_.ref();
     const i64 now = opened_.time_since_epoch().count();
@@ -87,6 +88,7 @@ void Conn::describe(ctl::Value& out) const {
             .count();
     };
     out.set("type", to_text(type_));
+    out.set("version", proto_.version);
     out.set("opened_by", active_ ? "us" : "peer");
     out.set("local", to_text(local_));
     out.set("remote", to_text(remote_));

@@ -11,9 +11,9 @@
 #include <memory>
 #include <vector>
 
+#include "lnds/sock/proto.h"
 #include "lnds/sock/refs.h"
 #include "lnds/sock/stream.h"
-#include "lnds/sock/wire.h"
 #include "lnet/lnd.h"
 
 namespace ulnet::sock {
@@ -25,6 +25,7 @@ class Conn final : public ListHook<Conn>, public StreamSink, public RefCounted {
  public:
     struct Setup {
         ConnType type = ConnType::none;  // as this side sees it
+        u32 version = version_default;
         Order peer_order = native_order;
         bool active = false;  // this side connected
         std::unique_ptr<Stream> stream;
@@ -42,7 +43,7 @@ class Conn final : public ListHook<Conn>, public StreamSink, public RefCounted {
     std::unique_ptr<Stream> undo();
 
     // With the peer's lock held, while listed.
-    void push(Msg&, u64 bytes);
+    void push(Msg&);
     void push_keepalive() { keepalive_due_ = true; }
     bool nothing_queued() { return queued_bytes() == 0 && acks_.empty() && !keepalive_due_; }
     Instant oldest_queued();
@@ -55,6 +56,10 @@ class Conn final : public ListHook<Conn>, public StreamSink, public RefCounted {
 
     // For choosing, timing out and describing; any thread.
     ConnType type() const { return type_; }
+    const Proto& proto() const { return proto_; }
+    u64 frame_bytes_of(const Msg& msg) const {
+        return proto_.header_bytes() + u64{msg.hdr.payload_length};
+    }
     bool active() const { return active_; }
     u64 queued_bytes() const { return queued_bytes_.load(std::memory_order_relaxed); }
     u64 last_used = 0;  // guarded by the peer's lock
@@ -127,7 +132,8 @@ class Conn final : public ListHook<Conn>, public StreamSink, public RefCounted {
     Peer& peer_;
     std::unique_ptr<Stream> stream_;
     const ConnType type_;
-    const Framing rx_framing_;
+    const Proto& proto_;
+    const Framing rx_framing_, tx_framing_;
     const bool active_;
     const Endpoint local_, remote_;
     const Instant opened_;

@@ -7,7 +7,7 @@
 
 namespace ulnet::sock {
 
-Result<Outgoing*> Outgoing::make(SockNi& ni, Peer& peer, ConnType type) {
+Result<Outgoing*> Outgoing::make(SockNi& ni, Peer& peer, ConnType type, u32 version) {
     const u32 local = ni.nid().address4();
     const Endpoint to{peer.id().nid.address4(), static_cast<u16>(ni.tunable(Tunable::accept_port))};
     const bool low = ni.privileged() && !ni.guest();
@@ -18,16 +18,17 @@ Result<Outgoing*> Outgoing::make(SockNi& ni, Peer& peer, ConnType type) {
         stream = ni.os().connect(local, LocalPort::any, to);
     }
     if (!stream.ok()) return stream.status();
-    return new Outgoing(ni, peer, type, std::move(*stream));
+    return new Outgoing(ni, peer, type, version, std::move(*stream));
 }
 
-Outgoing::Outgoing(SockNi& ni, Peer& peer, ConnType type, std::unique_ptr<Stream> to)
+Outgoing::Outgoing(SockNi& ni, Peer& peer, ConnType type, u32 version, std::unique_ptr<Stream> to)
     : Handshake(ni.sched(), peer.cpt(), std::move(to), ni.timeout()), ni_(ni), peer_(peer),
-      type_(type) {
+      type_(type), version_(version) {
     ni_.ref();
     peer_.ref();
     queue_out(encode_conn_request(ConnRequest::to(peer.id().nid)));
     Hello hello;
+    hello.version = version;
     hello.src_nid = ni.nid();
     hello.dst_nid = peer.id().nid;
     hello.src_incarnation = ni.incarnation();
@@ -69,8 +70,8 @@ Status Outgoing::check_answer() {
     answer_ = *hello;
     const ProcessId& wanted = peer_.id();
     if (answer_.src_nid != wanted.nid || answer_.src_pid != wanted.pid) return Status(-EPROTO);
-    if (answer_.version != version_spoken) return Status(-EPROTO);
-    if (answer_.type == static_cast<u32>(ConnType::none)) return Status(-EALREADY);
+    if (answer_.type == static_cast<u32>(ConnType::none))
+        return answer_.version == version_ ? Status(-EALREADY) : Status(-EPROTONOSUPPORT);
     return invert(answer_.type) == type_ ? ok_status : Status(-EPROTO);
 }
 
@@ -84,6 +85,11 @@ void Outgoing::concluded(Status status) {
     if (status == Status(-EALREADY)) {
         ni_.count(Count::refusals_received);
         peer_.dial_refused();
+        return;
+    }
+    if (status == Status(-EPROTONOSUPPORT)) {
+        ni_.count(Count::refusals_received);
+        peer_.dial_renegotiated(answer_.version);
         return;
     }
     ni_.count(Count::connect_failures);

@@ -63,18 +63,16 @@ std::optional<Status> Incoming::take_request() {
     }
 }
 
-// Versions that we do not speak are refused like unknown ones, so that the peer comes again with
-// ours.
 Status Incoming::take_hello() {
     const Result<Hello> hello = decode_hello(received());
     if (!hello.ok()) return hello.status();
     hello_ = *hello;
-    if (!invert(hello_.type)) return Status(-EPROTO);
-    return hello_.version == version_spoken ? ok_status : Status(-EPROTONOSUPPORT);
+    return invert(hello_.type) ? ok_status : Status(-EPROTO);
 }
 
 Hello Incoming::own_hello(const SockNi& ni) {
     Hello own;
+    own.version = ni.protocol();
     own.src_nid = ni.nid();
     own.dst_nid = ni.nid();
     own.src_incarnation = ni.incarnation();
@@ -89,6 +87,7 @@ void Incoming::concluded(Status status) {
         refuse(std::move(from), acceptor_answer());
         return;
     }
+    // A version that nobody knows is answered with ours, so that the peer comes again with it.
     if (!status.ok() && status != Status(-EPROTONOSUPPORT)) return;
     const Ref<SockNi> ni = listener_.lnd().find_ni(target_);
     if (!ni) return;
@@ -108,6 +107,7 @@ void Incoming::offer(SockNi& ni, std::unique_ptr<Stream> from) {
     if (ni.privileged() && remote.port > privileged_high)
         id = {Nid::ipv4(ni.nid().net(), remote.address), remote.port | pid_user_flag};
     Hello reply = own_hello(ni);
+    reply.version = hello_.version;
     reply.dst_nid = id.nid;
     reply.dst_pid = hello_.dst_pid;
     reply.dst_incarnation = hello_.dst_incarnation;

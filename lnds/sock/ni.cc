@@ -72,7 +72,7 @@ void SockNi::send(Msg& msg) {
     const ProcessId to{msg.next_hop.nid,
                        msg.next_hop.pid == pid_any ? pid_lustre : msg.next_hop.pid};
     CHECK(msg.payload.len >= msg.hdr.payload_length);
-    // Version 3 carries 8-byte NIDs only.
+    // All versions but 4 carry 8-byte NIDs only, and the version may not be known yet.
     if (!to.nid.is_nid4() || !msg.hdr.dest_nid.is_nid4() || !msg.hdr.src_nid.is_nid4()) {
         fail_later(msg, -EAFNOSUPPORT);
         return;

@@ -75,6 +75,8 @@ class SockNi final : public LndNi, public RefCounted {
     const Tunables& tunables() const { return tunables_; }
     Duration timeout() const { return tunables_.seconds(Tunable::sock_timeout); }
     u32 conns_per_peer() const;
+    // The version for peers of which none is known.
+    u32 protocol() const { return tunables_.get_u32(Tunable::protocol); }
     StreamOptions stream_options() const;
     void count(Count what, u64 amount = 1) const { counters_.add(what, amount); }
     // Ports above 1023 count as guests' (and we try for lower ones).

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "lnds/sock/connect.h"
-#include "lnds/sock/match.h"
 #include "lnds/sock/ni.h"
 
 namespace ulnet::sock {
@@ -12,6 +11,8 @@ namespace {
 
 // Refusals in a row after which a peer is believed to allow no more connections.
 constexpr u32 refusals_enough = 3;
+// Renegotiations in a row after which a peer is believed not to know what it wants.
+constexpr u32 renegotiations_max = version_max;
 constexpr Duration keepalive_gap = std::chrono::seconds(10);
 
 }  // namespace
@@ -31,13 +32,14 @@ u32 Peer::bulk_max() const {
 }
 
 // The best match; among equals the one with fewest queued bytes, then the least recently used.
-Conn* Peer::choose(u64 bytes) {
+Conn* Peer::choose(const Msg& msg) {
     const auto min_bulk = static_cast<u64>(ni_.tunable(Tunable::min_bulk));
     const bool round_robin = ni_.tunable(Tunable::round_robin) != 0;
     Conn* best = nullptr;
     Match best_match = Match::no;
     for (Conn& conn : conns_) {
-        Match match = match_lnet(conn.type(), bytes, min_bulk);
+        const Match match =
+            conn.proto().match_lnet(conn.type(), conn.frame_bytes_of(msg), min_bulk);
         // A guest cannot be dialled: what it opened must do.
         if (match == Match::no && !guest()) continue;
         bool better = best == nullptr || match > best_match;
@@ -55,13 +57,18 @@ Conn* Peer::choose(u64 bytes) {
     return best;
 }
 
-Conn* Peer::choose_for_noop() {
-    Conn* any = nullptr;
+// The best match, or any: acknowledgements must not wait for a better connection.
+Conn* Peer::choose_for_noop(bool apart) {
+    const auto min_bulk = static_cast<u64>(ni_.tunable(Tunable::min_bulk));
+    Conn* best = nullptr;
+    Match best_match = Match::no;
     for (Conn& conn : conns_) {
-        if (match_noop(conn.type()) == Match::yes) return &conn;
-        any = &conn;
+        const Match match = conn.proto().match_noop(conn.type(), apart, min_bulk);
+        if (best != nullptr && match <= best_match) continue;
+        best = &conn;
+        best_match = match;
     }
-    return any;
+    return best;
 }
 
 // The connection to open next; none = all are there. As a guest we get replies only on connections
@@ -81,7 +88,6 @@ bool Peer::may_dial(Instant now) {
 }
 
 void Peer::send(Msg& msg) {
-    const u64 bytes = frame3_bytes + u64{msg.hdr.payload_length};
     const Instant now = ni_.sched().now();
     Ref<Conn> chosen;
     ConnType open = ConnType::none;
@@ -90,8 +96,8 @@ void Peer::send(Msg& msg) {
         const std::lock_guard guard(lock_);
         if (closed_) {
             error = -ESHUTDOWN;
-        } else if (Conn* const conn = choose(bytes)) {
-            conn->push(msg, bytes);
+        } else if (Conn* const conn = choose(msg)) {
+            conn->push(msg);
             chosen = Ref<Conn>::of(*conn);
             if (route_ && may_dial(now)) open = next_type();
         } else if (dialing_ || refused_ || may_dial(now)) {
@@ -111,7 +117,12 @@ void Peer::send(Msg& msg) {
 
 // Begins an attempt; dialing_ is set already, so there is one at a time.
 void Peer::dial(ConnType type) {
-    const Result<Outgoing*> made = Outgoing::make(ni_, *this, type);
+    u32 version = 0;
+    {
+        const std::lock_guard guard(lock_);
+        version = version_ != 0 ? version_ : ni_.protocol();
+    }
+    const Result<Outgoing*> made = Outgoing::make(ni_, *this, type, version);
     if (!made.ok()) {
         ni_.count(Count::connect_failures);
         ni_.note("connecting to " + to_text(id_.nid) + " failed: " + made.status().text());
@@ -131,23 +142,26 @@ void Peer::dial(ConnType type) {
     outgoing.start();
 }
 
-void Peer::list_conn(Conn& conn, u64 incarnation) {
-    incarnation_ = incarnation;
+void Peer::list_conn(Conn& conn, const Hello& hello) {
+    incarnation_ = hello.src_incarnation;
+    version_ = hello.version;
+    renegotiations_ = 0;
     conns_.push_back(conn);
     // What waited for a connection goes now, unless this one does not suit.
     List<Msg> waiting;
     waiting.splice_back(pending_);
     while (Msg* const msg = waiting.pop_front()) {
-        const u64 bytes = frame3_bytes + u64{msg->hdr.payload_length};
-        if (Conn* const chosen = choose(bytes))
-            chosen->push(*msg, bytes);
+        if (Conn* const chosen = choose(*msg))
+            chosen->push(*msg);
         else
             pending_.push_back(*msg);
     }
 }
 
-bool Peer::restarted(u64 incarnation) {
-    return !conns_.empty() && incarnation != incarnation_;
+// The peer is not the one that its connections were opened with: it has started anew, or speaks
+// another version now.
+bool Peer::changed(const Hello& hello) {
+    return !conns_.empty() && (hello.src_incarnation != incarnation_ || hello.version != version_);
 }
 
 // What was agreed goes with the last connection.
@@ -155,6 +169,7 @@ void Peer::take_conns(Doomed& doomed) {
     doomed.conns.splice_back(conns_);
     bulk_agreed_ = 0;
     refusals_ = 0;
+    version_ = 0;
 }
 
 void Peer::connected(const Hello& reply, ConnType type, std::unique_ptr<Stream> stream) {
@@ -163,7 +178,8 @@ void Peer::connected(const Hello& reply, ConnType type, std::unique_ptr<Stream> 
         return;
     }
     stream->set_options(ni_.stream_options());
-    auto* const conn = new Conn(ni_, *this, {type, reply.order, true, std::move(stream)}, {});
+    auto* const conn =
+        new Conn(ni_, *this, {type, reply.version, reply.order, true, std::move(stream)}, {});
     const Ref<Conn> held = Ref<Conn>::of(*conn);
     Ref<Outgoing> outgoing;
     Doomed doomed;
@@ -176,14 +192,14 @@ void Peer::connected(const Hello& reply, ConnType type, std::unique_ptr<Stream> 
         dialing_ = false;
         if (closed_ || cancel_ != 0) {
             error = closed_ ? -ESHUTDOWN : cancel_;
-        } else if (restarted(reply.src_incarnation)) {
+        } else if (changed(reply)) {
             // The peer has come up anew: all that was is over, and this one is tried again.
             take_conns(doomed);
             error = -ESTALE;
             route_ = true;
         } else {
             first = conns_.empty();
-            list_conn(*conn, reply.src_incarnation);
+            list_conn(*conn, reply);
             interval_ = {};
             next_attempt_ = {};
             dial_error_ = 0;
@@ -212,7 +228,8 @@ std::unique_ptr<Stream> Peer::admit(const Hello& hello, ConnType type,
                                     std::span<const std::byte> reply) {
     if (!ni_.add_conn()) return stream;
     stream->set_options(ni_.stream_options());
-    auto* const conn = new Conn(ni_, *this, {type, hello.order, false, std::move(stream)}, reply);
+    auto* const conn =
+        new Conn(ni_, *this, {type, hello.version, hello.order, false, std::move(stream)}, reply);
     Doomed doomed;
     bool admitted = false;
     bool first = false;
@@ -221,11 +238,11 @@ std::unique_ptr<Stream> Peer::admit(const Hello& hello, ConnType type,
         const u32 max = type == ConnType::control ? 1 : bulk_max();
         if (closed_ || (dialing_ && id_.nid < ni_.nid())) {
             // Of two crossing attempts that of the higher NID is made to succeed.
-        } else if (restarted(hello.src_incarnation)) {
+        } else if (changed(hello)) {
             take_conns(doomed);
         } else if (count(type) < max) {
             first = conns_.empty();
-            list_conn(*conn, hello.src_incarnation);
+            list_conn(*conn, hello);
             interval_ = {};
             next_attempt_ = {};
             dial_error_ = 0;
@@ -265,6 +282,29 @@ void Peer::dial_refused() {
     fail_pending(doomed, error);
 }
 
+void Peer::dial_renegotiated(u32 version) {
+    Ref<Outgoing> outgoing;
+    ConnType next = ConnType::none;
+    bool endless = false;
+    {
+        const std::lock_guard guard(lock_);
+        endless = renegotiations_ >= renegotiations_max;
+        // With connections up, their version stands; the peer must close them to change it.
+        if (!endless && conns_.empty() && !closed_ && cancel_ == 0) {
+            ++renegotiations_;
+            version_ = version;
+            next = next_type();
+        }
+        if (next != ConnType::none) outgoing = Ref<Outgoing>(std::exchange(outgoing_, nullptr));
+    }
+    if (next != ConnType::none)
+        dial(next);
+    else if (endless)
+        dial_failed(-EPROTO);
+    else
+        dial_refused();
+}
+
 void Peer::dial_failed(int error) {
     Ref<Outgoing> outgoing;
     Doomed doomed;
@@ -276,6 +316,8 @@ void Peer::dial_failed(int error) {
         cancel_ = 0;
         refused_ = false;
         dial_error_ = error;
+        renegotiations_ = 0;
+        if (conns_.empty()) version_ = 0;
         const Duration first = ni_.tunables().milliseconds(Tunable::min_reconnect_ms);
         const Duration last = ni_.tunables().milliseconds(Tunable::max_reconnect_ms);
         interval_ = std::min(std::max(interval_ * 2, first), std::max(first, last));
@@ -359,8 +401,8 @@ Conn* Peer::keepalive_due(Instant now) {
         return nullptr;
     for (Conn& conn : conns_)
         if (now - conn.last_rx() < silence) return nullptr;
-    Conn* const conn = choose_for_noop();
-    if (conn == nullptr || !conn->nothing_queued()) return nullptr;
+    Conn* const conn = choose_for_noop(true);
+    if (conn == nullptr || !conn->proto().keepalives || !conn->nothing_queued()) return nullptr;
     conn->push_keepalive();
     keepalive_sent_ = now;
     return conn;

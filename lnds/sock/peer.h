@@ -32,6 +32,8 @@ class Peer final : public RefCounted {
     // How our own attempts end. connected() goes on to the next connection that is missing.
     void connected(const Hello& reply, ConnType, std::unique_ptr<Stream>);
     void dial_refused();
+    // Refused by a peer that speaks this version: tried again with it at once.
+    void dial_renegotiated(u32 version);
     void dial_failed(int error);
 
     // Ends all connections and what waits for one, with this error; connecting too.
@@ -59,14 +61,14 @@ class Peer final : public RefCounted {
     };
 
     // With the lock held.
-    Conn* choose(u64 bytes);
-    Conn* choose_for_noop();
+    Conn* choose(const Msg&);
+    Conn* choose_for_noop(bool apart);
     u32 count(ConnType);
     u32 bulk_max() const;
     ConnType next_type();
     bool may_dial(Instant now);
-    bool restarted(u64 incarnation);
-    void list_conn(Conn&, u64 incarnation);
+    bool changed(const Hello&);
+    void list_conn(Conn&, const Hello&);
     void take_conns(Doomed&);
     int timed_out(Instant now);
     Conn* keepalive_due(Instant now);
@@ -92,6 +94,8 @@ class Peer final : public RefCounted {
     u32 refusals_ = 0;      // in a row
     bool refused_ = false;  // the last attempt was refused: the peer's own may be coming
     u64 incarnation_ = 0;
+    u32 version_ = 0;         // what the peer speaks; 0 = not known
+    u32 renegotiations_ = 0;  // in a row
     Instant next_attempt_{};
     Duration interval_{};
     int dial_error_ = 0;  // of the last attempt, until one succeeds: what ends messages meanwhile

@@ -107,8 +107,9 @@ bool Conn::take_frame(Budget& budget, bool& drained) {
                 protocol_error(-EPROTO, "LNet header of unknown type");
                 return false;
             }
-            begin_ += *need;
             frame_ = *frame;
+            crc_ = frame_.head.checksum != 0 ? crc_start(rx_framing_, buffered().first(*need)) : 0;
+            begin_ += *need;
             break;
         }
         if (drained) return false;
@@ -122,6 +123,11 @@ bool Conn::take_frame(Budget& budget, bool& drained) {
 
 bool Conn::take_noop(const Frame& frame) {
     const Result<ZcAck> ack = zc_ack_of(rx_framing_.version, frame);
+    if (proto_.checksums && frame.head.checksum != 0 && frame.head.checksum != crc_) {
+        ni_.count(Count::checksum_errors);
+        protocol_error(-EPROTO, "checksum of a NOOP");
+        return false;
+    }
     // We never ask for zero-copy acknowledgements, so whatever number one names is unknown.
     if (!ack.ok() || (ack->kind != ZcAck::Kind::none && ack->kind != ZcAck::Kind::keepalive)) {
         protocol_error(-EPROTO, "acknowledgement of an unknown zero-copy cookie");
@@ -142,7 +148,7 @@ bool Conn::announce() {
         protocol_error(-EPROTO, "payload above 1 MiB");
         return false;
     }
-    if (hdr.payload_length == 0 && frame_.head.checksum != 0 && frame_.head.checksum != crc_seed) {
+    if (hdr.payload_length == 0 && frame_.head.checksum != 0 && frame_.head.checksum != crc_) {
         ni_.count(Count::checksum_errors);
         protocol_error(-EPROTO, "checksum of a frame without payload");
         return false;
@@ -152,7 +158,6 @@ bool Conn::announce() {
         hdr.src_pid = peer_.id().pid;
     }
     got_ = 0;
-    crc_ = crc_start(rx_framing_, frame_);
     rx_msgs_.store(rx_msgs_.load(relaxed) + 1, relaxed);
     rx_state_.store(RxState::announced, relaxed);
     ++token_;

@@ -1,6 +1,8 @@
 // The table of tunables. Read by the core's control plane and at the opening of an NI; any thread.
 #include "lnds/sock/tunables.h"
 
+#include "lnds/sock/wire.h"
+
 namespace ulnet::sock {
 namespace {
 
@@ -86,6 +88,14 @@ constexpr TunableSpec table[] = {
      "",
      true,
      "test aid: flip a byte of every Nth received payload of 1024 bytes and more; 0: never"},
+    {"protocol",
+     version_default,
+     version_min,
+     version_max,
+     {},
+     "",
+     true,
+     "version of the protocol that a peer of unknown version is spoken to in"},
 };
 static_assert(std::size(table) == tunable_count);
 

@@ -33,6 +33,7 @@ enum class Tunable : u8 {
     keepalive_intvl,
     tos,
     inject_rx_flip,
+    protocol,
     count_,
 };
 constexpr std::size_t tunable_count = static_cast<std::size_t>(Tunable::count_);

@@ -15,9 +15,9 @@ constexpr unsigned scratch_queued_at = 0;
 
 }  // namespace
 
-void Conn::push(Msg& msg, u64 bytes) {
+void Conn::push(Msg& msg) {
     msg.scratch[scratch_queued_at] = static_cast<u64>(ni_.sched().now().time_since_epoch().count());
-    count_queued(bytes);
+    count_queued(frame_bytes_of(msg));
     queue_.push_back(msg);
 }
 
@@ -75,7 +75,7 @@ void Conn::add_noop(u64 cookie0, u64 cookie1) {
     Slot& slot = next_slot();
     const Frame frame{{static_cast<u32>(FrameType::noop), 0, cookie0, cookie1}, false, {}};
     slot.msg = nullptr;
-    slot.header_bytes = encode_frame({}, frame, slot.header);
+    slot.header_bytes = encode_frame(tx_framing_, frame, slot.header);
     slot.payload_bytes = 0;
     count_queued(slot.header_bytes);
 }
@@ -84,7 +84,7 @@ void Conn::add_msg(Msg& msg) {
     Slot& slot = next_slot();
     const Frame frame{{static_cast<u32>(FrameType::lnet), 0, 0, 0}, true, msg.hdr};
     slot.msg = &msg;
-    slot.header_bytes = encode_frame({}, frame, slot.header);
+    slot.header_bytes = encode_frame(tx_framing_, frame, slot.header);
     slot.payload_bytes = msg.hdr.payload_length;
 }
 

@@ -100,7 +100,7 @@ std::multiset<u64> read_acks(RawConn& conn, std::size_t count) {
         const Bytes bytes = conn.read(frame_head_bytes);
         const Result<Frame> frame = decode_frame({}, bytes);
         if (!frame.ok() || frame->lnet) break;
-        const Result<ZcAck> ack = zc_ack_of(version_spoken, *frame);
+        const Result<ZcAck> ack = zc_ack_of(version_default, *frame);
         if (!ack.ok()) break;
         if (ack->kind == ZcAck::Kind::two) {
             acked.insert({ack->first, ack->last});

@@ -473,9 +473,9 @@ Hello hello_from(const Nid& from, const Nid& to, ConnType type, u64 incarnation)
     return hello;
 }
 
-Bytes frame_of(const Frame& frame, Order order) {
+Bytes frame_of(const Frame& frame, Order order, u32 version) {
     std::array<std::byte, frame_bytes_max> bytes{};
-    const u32 size = encode_frame({version_spoken, order}, frame, bytes);
+    const u32 size = encode_frame({version, order}, frame, bytes);
     return {bytes.begin(), bytes.begin() + size};
 }
 
@@ -501,7 +501,14 @@ Bytes noop(u64 cookie0, u64 cookie1) {
 }
 
 Hello read_hello(RawConn& conn) {
-    const Bytes bytes = conn.read(wire_size<HelloV3>());
+    Bytes bytes;
+    for (;;) {
+        const Result<std::size_t> need = hello_bytes(bytes);
+        if (!need.ok() || bytes.size() >= *need) break;
+        const Bytes more = conn.read(*need - bytes.size());
+        if (more.empty()) break;
+        bytes = bytes + more;
+    }
     const Result<Hello> hello = decode_hello(bytes);
     EXPECT_TRUE(hello.ok()) << bytes.size() << " bytes";
     return hello.ok() ? *hello : Hello{};

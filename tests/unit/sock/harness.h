@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "cpt/threads.h"
+#include "lnds/sock/proto.h"
 #include "lnds/sock/sock.h"
 #include "lnds/sock/tunables.h"
-#include "lnds/sock/wire.h"
 #include "lnet/lnd.h"
 
 namespace ulnet::sock {
@@ -203,7 +203,7 @@ class RawListener {
 Bytes request_to(const Nid&);
 Bytes hello_bytes_of(const Hello&);
 Hello hello_from(const Nid& from, const Nid& to, ConnType, u64 incarnation = 77);
-Bytes frame_of(const Frame&, Order = native_order);
+Bytes frame_of(const Frame&, Order = native_order, u32 version = version_default);
 Frame put_frame(const Nid& from, const Nid& to, u64 id, u32 len);
 Bytes payload_of(u64 id, u32 len);
 Bytes noop(u64 cookie0, u64 cookie1);
