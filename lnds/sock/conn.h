@@ -45,6 +45,8 @@ class Conn final : public ListHook<Conn>, public StreamSink, public RefCounted {
     // With the peer's lock held, while listed.
     void push(Msg&);
     void push_keepalive() { keepalive_due_ = true; }
+    // False: too many are owed already.
+    bool push_ack(u64 cookie);
     bool nothing_queued() { return queued_bytes() == 0 && acks_.empty() && !keepalive_due_; }
     Instant oldest_queued();
 
@@ -105,7 +107,7 @@ class Conn final : public ListHook<Conn>, public StreamSink, public RefCounted {
     Fill read_payload(Budget&);
     Fill read_buffer(Budget&);
     Fill after_read(i64 got, u64 asked, Budget&);
-    void count_crc(u32 at, u32 bytes);
+    static u32 crc_update_view(u32 crc, const MemView&, u32 at, u32 bytes);
     bool complete();
     void owe_ack(u64 cookie);
     void protocol_error(int error, const char* what);
@@ -117,8 +119,13 @@ class Conn final : public ListHook<Conn>, public StreamSink, public RefCounted {
     void tx_end();
     bool fill_window();
     Slot& next_slot();
+    void encode(Slot&, Frame);
     void add_noop(u64 cookie0, u64 cookie1);
-    void add_msg(Msg&);
+    void add_msg(Msg&, u64 cookie1);
+    u64 take_ack();
+    void add_ack_noop();
+    bool acks_left() const { return acks_at_ < acks_sending_.size(); }
+    u32 acks_room(u32 room) const;
     unsigned gather(std::array<iovec, tx_iov_max>&, u64& total);
     void advance(u64 moved, Budget&);
 
@@ -165,7 +172,8 @@ class Conn final : public ListHook<Conn>, public StreamSink, public RefCounted {
     std::array<Slot, window_max> window_;
     u32 window_begin_ = 0, window_count_ = 0;
     u32 sent_of_front_ = 0;
-    std::vector<AckRun> acks_sending_;
+    std::vector<AckRun> acks_sending_;  // from acks_at_ on
+    std::size_t acks_at_ = 0;
     bool tx_over_ = false;
     std::atomic<bool> want_write_{false};
 

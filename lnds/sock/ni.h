@@ -72,6 +72,8 @@ class SockNi final : public LndNi, public RefCounted {
     const Nid& nid() const { return config_.nid; }
     u64 incarnation() const { return incarnation_; }
     i64 tunable(Tunable which) const { return tunables_.get(which); }
+    // Whether it is 1; it is 0 from now on.
+    bool take_once(Tunable which) { return tunables_.take_once(which); }
     const Tunables& tunables() const { return tunables_; }
     Duration timeout() const { return tunables_.seconds(Tunable::sock_timeout); }
     u32 conns_per_peer() const;

@@ -71,6 +71,19 @@ Conn* Peer::choose_for_noop(bool apart) {
     return best;
 }
 
+// Where to acknowledge what came on this connection: there, if no other suits better. When it has
+// ended so has the debt, and what was opened since must not hear of it.
+Conn& Peer::choose_for_ack(Conn& of_data) {
+    if (!of_data.linked()) return of_data;
+    const auto min_bulk = static_cast<u64>(ni_.tunable(Tunable::min_bulk));
+    const bool apart = ni_.tunable(Tunable::nonblk_zcack) != 0;
+    const auto match = [&](const Conn& conn) {
+        return conn.proto().match_noop(conn.type(), apart, min_bulk);
+    };
+    Conn& best = *choose_for_noop(apart);
+    return match(best) > match(of_data) ? best : of_data;
+}
+
 // The connection to open next; none = all are there. As a guest we get replies only on connections
 // that the peer may send on, which one of type CONTROL is.
 ConnType Peer::next_type() {

@@ -63,6 +63,7 @@ class Peer final : public RefCounted {
     // With the lock held.
     Conn* choose(const Msg&);
     Conn* choose_for_noop(bool apart);
+    Conn& choose_for_ack(Conn& of_data);
     u32 count(ConnType);
     u32 bulk_max() const;
     ConnType next_type();

@@ -232,27 +232,11 @@ Conn::Fill Conn::read_payload(Budget& budget) {
     const i64 got = stream_->readv(std::span(to).first(count));
     if (got > 0) {
         const auto bytes = static_cast<u32>(std::min(static_cast<u64>(got), direct));
-        count_crc(got_, bytes);
+        if (frame_.head.checksum != 0) crc_ = crc_update_view(crc_, into_->payload, got_, bytes);
         got_ += bytes;
         end_ = static_cast<u32>(static_cast<u64>(got) - bytes);
     }
     return after_read(got, asked, budget);
-}
-
-// Checksum over bytes of the message's memory.
-void Conn::count_crc(u32 at, u32 bytes) {
-    if (frame_.head.checksum == 0) return;
-    while (bytes > 0) {
-        std::array<iovec, rx_iov_max> pieces;
-        const unsigned count = into_->payload.gather(at, pieces);
-        CHECK(count > 0);
-        for (unsigned i = 0; i < count && bytes > 0; ++i) {
-            const u32 size = static_cast<u32>(std::min<u64>(pieces[i].iov_len, bytes));
-            crc_ = crc_update(crc_, {static_cast<const std::byte*>(pieces[i].iov_base), size});
-            at += size;
-            bytes -= size;
-        }
-    }
 }
 
 // All payload is in. False: the checksum was wrong.
@@ -284,23 +268,19 @@ void Conn::finish_received(int error) {
     if (msg != nullptr) ni_.up().finished(*msg, Status(error), health_of(error));
 }
 
-// The acknowledgement travels on the connection that carried the data. Neighbouring numbers become
-// one range; a peer that lets thousands pile up breaks the connection.
+// A peer that lets thousands of acknowledgements pile up breaks the connection.
 void Conn::owe_ack(u64 cookie) {
-    bool full = false;
+    Ref<Conn> carrier;
+    bool owed = false;
     {
         const std::lock_guard guard(peer_.lock());
-        if (!acks_.empty() && acks_.back().last + 1 == cookie && cookie != 0)
-            acks_.back().last = cookie;
-        else if (acks_.size() < acks_max)
-            acks_.push_back({cookie, cookie});
-        else
-            full = true;
+        carrier = Ref<Conn>::of(peer_.choose_for_ack(*this));
+        owed = carrier->push_ack(cookie);
     }
-    if (full)
-        protocol_error(-ENOBUFS, "zero-copy acknowledgements are not being read");
+    if (owed)
+        carrier->wake_tx();
     else
-        tx_.wake();
+        protocol_error(-ENOBUFS, "zero-copy acknowledgements are not being read");
 }
 
 }  // namespace ulnet::sock

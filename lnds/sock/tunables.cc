@@ -96,6 +96,23 @@ constexpr TunableSpec table[] = {
      "",
      true,
      "version of the protocol that a peer of unknown version is spoken to in"},
+    {"enable_csum", 0, 0, 1, {}, "", true, "send checksums to peers of version 2"},
+    {"inject_csum_error",
+     0,
+     0,
+     1,
+     {},
+     "",
+     true,
+     "test aid: make the next checksum sent a wrong one, then become 0"},
+    {"nonblk_zcack",
+     1,
+     0,
+     1,
+     {},
+     "",
+     true,
+     "versions 3 and 4: zero-copy acknowledgements go by BULK_IN, where no message holds them up"},
 };
 static_assert(std::size(table) == tunable_count);
 
