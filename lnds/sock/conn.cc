@@ -56,7 +56,7 @@ void Conn::fail(int error) {
 }
 
 void Conn::broken(int error) {
-    peer_.conn_broken(error);
+    peer_.conn_broken(*this, error);
 }
 
 void Conn::ready(Readiness now) {
@@ -70,7 +70,7 @@ bool Conn::rx_stuck(Instant before) const {
     // is read. Until the time-out it may still be received.
     if (rx_state_.load(relaxed) == RxState::waiting && ended_.load(relaxed))
         return rx_progress_.load(relaxed) < before.time_since_epoch().count();
-    return rx_partial_.load(relaxed) &&
+    return rx_missing_.load(relaxed) > 0 &&
            rx_progress_.load(relaxed) < before.time_since_epoch().count();
 }
 
@@ -79,6 +79,15 @@ bool Conn::tx_stuck(Instant before) const {
     const i64 limit = before.time_since_epoch().count();
     const i64 oldest = tx_oldest_.load(relaxed);
     return tx_progress_.load(relaxed) < limit || (oldest != 0 && oldest < limit);
+}
+
+std::string Conn::outstanding_text() const {
+    const u32 missing = rx_missing_.load(relaxed);
+    return std::string(to_text(type_)) + (active_ ? " to port " : " from port ") +
+           std::to_string(remote_.port) + " of " + to_text(remote_) + " (here " + to_text(local_) +
+           "), sending: " + std::to_string(queued_bytes()) +
+           " bytes outstanding, receiving: " + std::to_string(missing) + " bytes outstanding" +
+           (rx_state_.load(relaxed) == RxState::waiting ? ", a message waits for a buffer" : "");
 }
 
 void Conn::describe(ctl::Value& out) const {

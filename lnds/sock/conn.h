@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "lnds/sock/proto.h"
@@ -68,6 +69,8 @@ class Conn final : public ListHook<Conn>, public StreamSink, public RefCounted {
     Instant last_rx() const { return Instant(Duration(rx_progress_.load(relaxed))); }
     bool rx_stuck(Instant before) const;
     bool tx_stuck(Instant before) const;
+    // For the log: which connection it is and what it still has to do.
+    std::string outstanding_text() const;
     void describe(ctl::Value&) const;
 
  private:
@@ -99,6 +102,7 @@ class Conn final : public ListHook<Conn>, public StreamSink, public RefCounted {
     bool rx_step(Budget&);
     bool rx_begin();
     void rx_end();
+    u32 missing() const;
     bool take_frame(Budget&, bool& drained);
     bool take_noop(const Frame&);
     bool announce();
@@ -112,7 +116,7 @@ class Conn final : public ListHook<Conn>, public StreamSink, public RefCounted {
     void owe_ack(u64 cookie);
     void protocol_error(int error, const char* what);
     void finish_received(int error);
-    std::span<std::byte> buffered() { return {buffer_.get() + begin_, end_ - begin_}; }
+    std::span<std::byte> buffered() const { return {buffer_.get() + begin_, end_ - begin_}; }
 
     // tx.cc: only from the transmit strand.
     bool tx_step(Budget&);
@@ -180,7 +184,7 @@ class Conn final : public ListHook<Conn>, public StreamSink, public RefCounted {
     // Written by one half, read by others.
     std::atomic<u64> queued_bytes_{0};
     std::atomic<i64> rx_progress_, tx_progress_, tx_oldest_{0};
-    std::atomic<bool> rx_partial_{false};
+    std::atomic<u32> rx_missing_{0};  // bytes of a frame that has come in part, as far as known
     std::atomic<u64> rx_bytes_{0}, tx_bytes_{0}, rx_msgs_{0}, tx_msgs_{0};
 };
 

@@ -9,13 +9,14 @@ namespace ulnet::sock {
 
 Result<Outgoing*> Outgoing::make(SockNi& ni, Peer& peer, ConnType type, u32 version) {
     const u32 local = ni.nid().address4();
-    const Endpoint to{peer.id().nid.address4(), static_cast<u16>(ni.tunable(Tunable::accept_port))};
+    const Endpoint to{peer.id().nid.address4(), ni.port(type)};
+    const auto tos = static_cast<i32>(ni.tunable(Tunable::tos));
     const bool low = ni.privileged() && !ni.guest();
-    auto stream = ni.os().connect(local, low ? LocalPort::privileged : LocalPort::any, to);
+    auto stream = ni.os().connect(local, low ? LocalPort::privileged : LocalPort::any, to, tos);
     if (low && !stream.ok() &&
         (stream.status() == Status(-EACCES) || stream.status() == Status(-EPERM))) {
         ni.become_guest();
-        stream = ni.os().connect(local, LocalPort::any, to);
+        stream = ni.os().connect(local, LocalPort::any, to, tos);
     }
     if (!stream.ok()) return stream.status();
     return new Outgoing(ni, peer, type, version, std::move(*stream));
@@ -23,7 +24,7 @@ Result<Outgoing*> Outgoing::make(SockNi& ni, Peer& peer, ConnType type, u32 vers
 
 Outgoing::Outgoing(SockNi& ni, Peer& peer, ConnType type, u32 version, std::unique_ptr<Stream> to)
     : Handshake(ni.sched(), peer.cpt(), std::move(to), ni.timeout()), ni_(ni), peer_(peer),
-      type_(type), version_(version) {
+      type_(type), version_(version), remote_(stream()->remote()) {
     ni_.ref();
     peer_.ref();
     queue_out(encode_conn_request(ConnRequest::to(peer.id().nid)));
@@ -93,7 +94,9 @@ void Outgoing::concluded(Status status) {
         return;
     }
     ni_.count(Count::connect_failures);
-    ni_.note("connecting to " + to_text(peer_.id().nid) + " failed: " + status.text());
+    const char* const stage = connected_ ? ", connected, waiting for the HELLO: " : ": ";
+    ni_.note("connecting to " + to_text(peer_.id().nid) + " at " + to_text(remote_) + " (" +
+             std::string(to_text(type_)) + ") failed" + stage + status.text());
     peer_.dial_failed(status.code());
 }
 

@@ -26,6 +26,7 @@ class Outgoing final : public Handshake {
     Peer& peer_;
     const ConnType type_;
     const u32 version_;
+    const Endpoint remote_;
     bool connected_ = false;
     Hello answer_;
 };

@@ -175,11 +175,11 @@ class KernelOs final : public StreamOs {
         if (::listen(fd, static_cast<int>(backlog)) != 0) return last_error();
         return std::unique_ptr<StreamListener>(std::move(listener));
     }
-    Result<std::unique_ptr<Stream>> connect(u32 local_address, LocalPort ports,
-                                            const Endpoint& to) override {
-        if (ports == LocalPort::any) return connect_from({local_address, 0}, to);
+    Result<std::unique_ptr<Stream>> connect(u32 local_address, LocalPort ports, const Endpoint& to,
+                                            i32 tos) override {
+        if (ports == LocalPort::any) return connect_from({local_address, 0}, to, tos);
         for (u16 port = privileged_high; port >= privileged_low; --port) {
-            auto stream = connect_from({local_address, port}, to);
+            auto stream = connect_from({local_address, port}, to, tos);
             if (stream.ok()) return stream;
             const int code = stream.status().code();
             if (code != -EADDRINUSE && code != -EADDRNOTAVAIL) return stream.status();
@@ -218,12 +218,14 @@ class KernelOs final : public StreamOs {
         Sched& sched = sched_;
         if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) sched.post(cpt, *last);
     }
-    Result<std::unique_ptr<Stream>> connect_from(const Endpoint& from, const Endpoint& to) {
+    Result<std::unique_ptr<Stream>> connect_from(const Endpoint& from, const Endpoint& to,
+                                                 i32 tos) {
         const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         if (fd < 0) return last_error();
         auto stream = std::make_unique<KernelStream>(sources_, fd, to);
         // Ports of connections in TIME_WAIT may be used again, as the kernel's connector does.
         set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+        if (tos >= 0) set_int(fd, IPPROTO_IP, IP_TOS, tos);
         // Without a port of our choice, the port is taken at connect(), when all four are known.
         if (from.port == 0) set_int(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
         const Status status = bind_to(fd, from);

@@ -56,12 +56,13 @@ SockNi::SockNi(const NiConfig& config, LndUp& up, Sched& sched, Shared shared,
 
 SockNi::~SockNi() = default;
 
-void SockNi::start(Listener* listener) {
+void SockNi::start(const Listeners& listeners) {
     {
-        const std::lock_guard guard(listener_lock_);
-        listener_ = listener;
+        const std::lock_guard guard(listeners_lock_);
+        listeners_ = listeners;
     }
-    if (listener != nullptr) listener->start();
+    for (Listener* const listener : listeners)
+        if (listener != nullptr) listener->start();
     ref();
     arm_tick();
 }
@@ -107,12 +108,12 @@ void SockNi::close(Task& done) {
     CHECK(done_ == nullptr);
     done_ = &done;
     closing_.store(true);
-    Listener* listener = nullptr;
+    Listeners listeners{};
     {
-        const std::lock_guard guard(listener_lock_);
-        listener = std::exchange(listener_, nullptr);
+        const std::lock_guard guard(listeners_lock_);
+        listeners = std::exchange(listeners_, {});
     }
-    shared_.lnd.leave(*this, listener);
+    shared_.lnd.leave(*this, listeners);
     for (const auto& shard : shards_) {
         {
             const std::lock_guard guard(shard->lock);
@@ -174,6 +175,12 @@ bool SockNi::add_conn() {
 u32 SockNi::conns_per_peer() const {
     const u32 set = tunables_.get_u32(Tunable::conns_per_peer);
     return set > 0 ? set : conns_per_peer_auto_;
+}
+
+u16 SockNi::port(ConnType type) const {
+    const i64 bulk = tunable(Tunable::accept_port_bulk);
+    const bool apart = type != ConnType::control && bulk != 0;
+    return static_cast<u16>(apart ? bulk : tunable(Tunable::accept_port));
 }
 
 StreamOptions SockNi::stream_options() const {
@@ -263,13 +270,16 @@ bool SockNi::tick_step(Budget&) {
         return false;
     }
     const Instant now = sched_.now();
-    Ref<Listener> listener;
+    std::array<Ref<Listener>, Listeners{}.size()> listeners;
     {
-        const std::lock_guard guard(listener_lock_);
-        if (listener_ != nullptr) listener = Ref<Listener>::of(*listener_);
+        const std::lock_guard guard(listeners_lock_);
+        for (std::size_t i = 0; i < listeners.size(); ++i)
+            if (listeners_[i] != nullptr) listeners[i] = Ref<Listener>::of(*listeners_[i]);
     }
-    if (listener) listener->tick(now);
-    listener.reset();
+    for (Ref<Listener>& listener : listeners) {
+        if (listener) listener->tick(now);
+        listener.reset();
+    }
     for (const auto& shard : shards_) {
         for (Ref<Peer>& peer : peers_of(*shard)) {
             peer->tick(now);

@@ -2,6 +2,7 @@
 // it through LndNi from any worker.
 #pragma once
 
+#include <array>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -12,6 +13,7 @@
 #include "lnds/sock/refs.h"
 #include "lnds/sock/stream.h"
 #include "lnds/sock/tunables.h"
+#include "lnds/sock/wire.h"
 #include "lnet/lnd.h"
 
 namespace ulnet::sock {
@@ -19,6 +21,10 @@ namespace ulnet::sock {
 class Listener;
 class Peer;
 class SockLnd;
+
+// Where an NI listens: for all connections, or for those of type CONTROL and for the others;
+// nothing where it does not.
+using Listeners = std::array<Listener*, 2>;
 
 enum class Count : u8 {
     rx_messages,
@@ -55,7 +61,7 @@ class SockNi final : public LndNi, public RefCounted {
     SockNi(const NiConfig&, LndUp&, Sched&, Shared, u32 conns_per_peer_auto);
     ~SockNi() override;
     // Once, when open() has succeeded.
-    void start(Listener*);
+    void start(const Listeners&);
 
     void send(Msg&) override;
     void receive(RxToken, Msg* into, u32 len) override;
@@ -77,6 +83,8 @@ class SockNi final : public LndNi, public RefCounted {
     const Tunables& tunables() const { return tunables_; }
     Duration timeout() const { return tunables_.seconds(Tunable::sock_timeout); }
     u32 conns_per_peer() const;
+    // Where peers take connections of this type.
+    u16 port(ConnType) const;
     // The version for peers of which none is known.
     u32 protocol() const { return tunables_.get_u32(Tunable::protocol); }
     StreamOptions stream_options() const;
@@ -150,8 +158,8 @@ class SockNi final : public LndNi, public RefCounted {
     std::atomic<u32> peers_{0};
     std::atomic<u64> flips_seen_{0};
     LogLimit notes_;
-    mutable std::mutex listener_lock_;  // guards: listener_
-    Listener* listener_ = nullptr;      // in use until close()
+    mutable std::mutex listeners_lock_;  // guards: listeners_
+    Listeners listeners_{};              // in use until close()
     TickTimer tick_timer_{*this};
     StrandOf<SockNi, &SockNi::tick_step> tick_strand_;
     TaskOf<SockNi, &SockNi::quiesce> quiesce_{*this};

@@ -27,8 +27,11 @@ u32 Peer::count(ConnType type) {
     return found;
 }
 
-u32 Peer::bulk_max() const {
-    return bulk_agreed_ > 0 ? bulk_agreed_ : ni_.conns_per_peer();
+// What the peer allows holds until somebody wants another number.
+u32 Peer::bulk_max() {
+    const u32 wanted = ni_.conns_per_peer();
+    if (wanted != bulk_wanted_) bulk_agreed_ = 0;
+    return bulk_agreed_ > 0 ? bulk_agreed_ : wanted;
 }
 
 // The best match; among equals the one with fewest queued bytes, then the least recently used.
@@ -87,6 +90,10 @@ Conn& Peer::choose_for_ack(Conn& of_data) {
 // The connection to open next; none = all are there. As a guest we get replies only on connections
 // that the peer may send on, which one of type CONTROL is.
 ConnType Peer::next_type() {
+    if (ni_.tunable(Tunable::typed_conns) == 0) {
+        const u32 max = ni_.guest() ? 1 : bulk_max();
+        return count(ConnType::any) < max ? ConnType::any : ConnType::none;
+    }
     if (count(ConnType::control) == 0) return ConnType::control;
     if (ni_.guest()) return ConnType::none;
     const u32 in = count(ConnType::bulk_in);
@@ -94,6 +101,13 @@ ConnType Peer::next_type() {
     const u32 max = bulk_max();
     if (in < max && in <= out) return ConnType::bulk_in;
     return out < max ? ConnType::bulk_out : ConnType::none;
+}
+
+// How many there are of each type that carries bulk; 0 also when CONTROL is missing.
+u32 Peer::most_of_each() {
+    if (ni_.tunable(Tunable::typed_conns) == 0) return count(ConnType::any);
+    if (count(ConnType::control) == 0) return 0;
+    return std::min(count(ConnType::bulk_in), count(ConnType::bulk_out));
 }
 
 bool Peer::may_dial(Instant now) {
@@ -138,7 +152,9 @@ void Peer::dial(ConnType type) {
     const Result<Outgoing*> made = Outgoing::make(ni_, *this, type, version);
     if (!made.ok()) {
         ni_.count(Count::connect_failures);
-        ni_.note("connecting to " + to_text(id_.nid) + " failed: " + made.status().text());
+        ni_.note("connecting to " + to_text(id_.nid) + " at port " +
+                 std::to_string(ni_.port(type)) + " (" + std::string(to_text(type)) +
+                 ") failed: " + made.status().text());
         dial_failed(made.status().code());
         return;
     }
@@ -286,10 +302,11 @@ void Peer::dial_refused() {
         ++refusals_;
         refused_ = true;
         next_attempt_ = ni_.sched().now() + ni_.tunables().milliseconds(Tunable::min_reconnect_ms);
-        const u32 in = count(ConnType::bulk_in);
-        const u32 out = count(ConnType::bulk_out);
-        if (refusals_ >= refusals_enough && count(ConnType::control) > 0 && in > 0 && out > 0)
-            bulk_agreed_ = std::min(in, out);
+        const u32 most = most_of_each();
+        if (refusals_ >= refusals_enough && most > 0) {
+            bulk_agreed_ = most;
+            bulk_wanted_ = ni_.conns_per_peer();
+        }
         if (error != 0) doomed.pending.splice_back(pending_);
     }
     fail_pending(doomed, error);
@@ -342,13 +359,15 @@ void Peer::dial_failed(int error) {
     if (down) ni_.up().peer_event(id_.nid, PeerEvent::down);
 }
 
-void Peer::conn_broken(int error) {
+void Peer::conn_broken(Conn& conn, int error) {
     Doomed doomed;
+    std::string why;
     {
         const std::lock_guard guard(lock_);
+        if (error == -ETIMEDOUT && conn.linked()) why = conn.outstanding_text();
         take_conns(doomed);
     }
-    fail_conns(doomed, error);
+    fail_conns(doomed, error, why);
 }
 
 void Peer::drop(int error) {
@@ -375,11 +394,11 @@ void Peer::close() {
 
 // Gives up the list's references. A time-out counts whoever noticed it: our tick, or the kernel
 // where bytes stay unacknowledged.
-void Peer::fail_conns(Doomed& doomed, int error) {
+void Peer::fail_conns(Doomed& doomed, int error, const std::string& why) {
     const bool any = !doomed.conns.empty();
     if (any && error == -ETIMEDOUT) {
         ni_.count(Count::timeouts);
-        ni_.note("peer " + to_text(id_) + ": no progress, connections closed");
+        ni_.note("peer " + to_text(id_) + ": no progress, connections closed: " + why);
     }
     while (Conn* const conn = doomed.conns.pop_front()) {
         conn->fail(error);
@@ -398,13 +417,12 @@ void Peer::fail_pending(Doomed& doomed, int error) {
     while (Msg* const msg = doomed.pending.pop_front()) ni_.fail_later(*msg, error);
 }
 
-// Whether something has made no progress for too long; with the lock held.
-int Peer::timed_out(Instant now) {
-    const Instant before = now - ni_.timeout();
+// One that has made no progress for too long; with the lock held.
+Conn* Peer::stuck_conn(Instant before) {
     for (Conn& conn : conns_)
         if (conn.rx_stuck(before) || conn.tx_stuck(before) || conn.oldest_queued() < before)
-            return -ETIMEDOUT;
-    return 0;
+            return &conn;
+    return nullptr;
 }
 
 // The connection that has to carry a keepalive now; with the lock held.
@@ -437,22 +455,28 @@ void Peer::tick(Instant now) {
     Ref<Conn> keepalive;
     ConnType open = ConnType::none;
     int error = 0;
+    std::string why;
     {
         const std::lock_guard guard(lock_);
         if (outgoing_ != nullptr) doomed.outgoing = Ref<Outgoing>::of(*outgoing_);
         take_overdue(now, doomed.pending);
-        error = timed_out(now);
-        if (error != 0)
+        if (const Conn* const stuck = stuck_conn(now - ni_.timeout())) {
+            error = -ETIMEDOUT;
+            why = stuck->outstanding_text();
             take_conns(doomed);
-        else if (Conn* const conn = keepalive_due(now))
+        } else if (Conn* const conn = keepalive_due(now)) {
             keepalive = Ref<Conn>::of(*conn);
+        }
         if (!pending_.empty() && may_dial(now)) open = next_type();
         if (open != ConnType::none) dialing_ = true;
     }
     if (doomed.outgoing) doomed.outgoing->tick(now);
     if (keepalive) keepalive->wake_tx();
+    if (!doomed.pending.empty())
+        ni_.note("peer " + to_text(id_) + ": " + std::to_string(doomed.pending.size()) +
+                 " messages found no connection in time");
     fail_pending(doomed, -ETIMEDOUT);
-    fail_conns(doomed, error);
+    fail_conns(doomed, error, why);
     if (open != ConnType::none) dial(open);
 }
 

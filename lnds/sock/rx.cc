@@ -27,14 +27,21 @@ bool Conn::rx_step(Budget& budget) {
                                                       : take_frame(budget, drained);
         if (!go_on) {
             // A message that waits for the core is no fault of the peer.
-            const RxState left = rx_state_.load(relaxed);
-            rx_partial_.store(
-                left == RxState::assigned || (left == RxState::frame && end_ > begin_), relaxed);
+            rx_missing_.store(missing(), relaxed);
             // An error of our own making is cleaned up by the next step, which it has woken.
             return false;
         }
     }
     return true;
+}
+
+// Of the frame that has begun to come in.
+u32 Conn::missing() const {
+    const RxState state = rx_state_.load(relaxed);
+    if (state == RxState::assigned) return std::max(1u, frame_.hdr.payload_length - got_);
+    if (state != RxState::frame || end_ == begin_) return 0;
+    const Result<u32> need = frame_bytes(rx_framing_, buffered());
+    return need.ok() ? std::max(1u, *need - std::min(*need, end_ - begin_)) : 1;
 }
 
 bool Conn::rx_begin() {
@@ -51,7 +58,7 @@ bool Conn::rx_begin() {
 
 void Conn::rx_end() {
     rx_over_ = true;
-    rx_partial_.store(false, relaxed);
+    rx_missing_.store(0, relaxed);
     if (watched_) stream_->unwatch(unwatched_);
     unref();
 }

@@ -92,9 +92,10 @@ class StreamOs {
  public:
     virtual ~StreamOs() = default;
     virtual Result<std::unique_ptr<StreamListener>> listen(const Endpoint&, u32 backlog) = 0;
-    // Begins to connect from the local address; writable tells the end.
+    // Begins to connect from the local address; writable tells the end. The type of service (-1 =
+    // leave it) holds from the first packet on.
     virtual Result<std::unique_ptr<Stream>> connect(u32 local_address, LocalPort,
-                                                    const Endpoint& to) = 0;
+                                                    const Endpoint& to, i32 tos) = 0;
     // False: nothing was ever watched, so that it may be destroyed without stop().
     virtual bool started() const { return true; }
     // Everything watched must be unwatched; `done` is posted when the event sources are gone and

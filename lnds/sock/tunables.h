@@ -14,9 +14,11 @@ namespace ulnet::sock {
 enum class Tunable : u8 {
     accept,
     accept_port,
+    accept_port_bulk,
     accept_backlog,
     accept_timeout,
     privileged,
+    typed_conns,
     conns_per_peer,
     sock_timeout,
     min_reconnect_ms,

@@ -202,7 +202,7 @@ Result<std::unique_ptr<sock::StreamListener>> SimStreamOs::listen(const Endpoint
 }
 
 Result<std::unique_ptr<sock::Stream>> SimStreamOs::connect(u32 local_address, sock::LocalPort ports,
-                                                           const Endpoint& to) {
+                                                           const Endpoint& to, i32) {
     kernel_.sched_.charge(kernel_.params_.per_call);
     if (kernel_.cut_) return Status(-ENETDOWN);
     const bool privileged = ports == sock::LocalPort::privileged;

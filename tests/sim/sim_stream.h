@@ -50,7 +50,7 @@ class SimStreamOs final : public sock::StreamOs {
 
     Result<std::unique_ptr<sock::StreamListener>> listen(const Endpoint&, u32 backlog) override;
     Result<std::unique_ptr<sock::Stream>> connect(u32 local_address, sock::LocalPort,
-                                                  const Endpoint& to) override;
+                                                  const Endpoint& to, i32 tos) override;
     bool started() const override;
     void stop(Task& done) override;
 

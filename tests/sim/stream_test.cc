@@ -53,7 +53,7 @@ class StreamTest : public testing::Test {
         EXPECT_TRUE(done);
     }
     std::unique_ptr<sock::Stream> begin(sock::LocalPort ports = sock::LocalPort::privileged) {
-        auto stream = alice_.connect(alice, ports, {bob, 988});
+        auto stream = alice_.connect(alice, ports, {bob, 988}, -1);
         EXPECT_TRUE(stream.ok());
         return std::move(*stream);
     }
@@ -109,8 +109,8 @@ TEST_F(StreamTest, ConnectsFromPortsOfTheRangeDownwards) {
 }
 
 TEST_F(StreamTest, NobodyListeningRefusesAndNoHostIsUnreachable) {
-    auto refused = std::move(*alice_.connect(alice, sock::LocalPort::any, {bob, 77}));
-    auto unreachable = std::move(*alice_.connect(alice, sock::LocalPort::any, {bob + 9, 988}));
+    auto refused = std::move(*alice_.connect(alice, sock::LocalPort::any, {bob, 77}, -1));
+    auto unreachable = std::move(*alice_.connect(alice, sock::LocalPort::any, {bob + 9, 988}, -1));
     settle(seconds(5));
     EXPECT_EQ(refused->connect_status(), Status(-ECONNREFUSED));
     EXPECT_EQ(unreachable->connect_status(), Status(-EHOSTUNREACH));
@@ -217,7 +217,7 @@ TEST_F(StreamTest, AKilledProcessResetsAtOnce) {
     bob_kernel_.cut(false);
     settle();
     EXPECT_EQ(read(*client_, 1, 0), -ECONNRESET);
-    EXPECT_FALSE(bob_.connect(bob, sock::LocalPort::any, {alice, 988}).ok());
+    EXPECT_FALSE(bob_.connect(bob, sock::LocalPort::any, {alice, 988}, -1).ok());
 }
 
 TEST_F(StreamTest, APartitionDelaysAndLosesNothing) {

@@ -344,10 +344,10 @@ class NoPrivileges final : public StreamOs {
     Result<std::unique_ptr<StreamListener>> listen(const Endpoint& at, u32 backlog) override {
         return below_->listen(at, backlog);
     }
-    Result<std::unique_ptr<Stream>> connect(u32 local, LocalPort ports,
-                                            const Endpoint& to) override {
+    Result<std::unique_ptr<Stream>> connect(u32 local, LocalPort ports, const Endpoint& to,
+                                            i32 tos) override {
         if (ports == LocalPort::privileged) return Status(-EACCES);
-        return below_->connect(local, ports, to);
+        return below_->connect(local, ports, to, tos);
     }
     void stop(Task& done) override { below_->stop(done); }
 
@@ -387,9 +387,9 @@ class UnacknowledgedOs final : public StreamOs {
     Result<std::unique_ptr<StreamListener>> listen(const Endpoint& at, u32 backlog) override {
         return below_->listen(at, backlog);
     }
-    Result<std::unique_ptr<Stream>> connect(u32 local, LocalPort ports,
-                                            const Endpoint& to) override {
-        auto made = below_->connect(local, ports, to);
+    Result<std::unique_ptr<Stream>> connect(u32 local, LocalPort ports, const Endpoint& to,
+                                            i32 tos) override {
+        auto made = below_->connect(local, ports, to, tos);
         if (!made.ok()) return made.status();
         return std::unique_ptr<Stream>(std::make_unique<Unacknowledged>(std::move(*made)));
     }

@@ -65,7 +65,7 @@ TEST_F(Cookies, ChecksumsAreSentInVersion2) {
     ASSERT_TRUE(conn.send(asking(2, 5)));
     EXPECT_EQ(golden::hex(conn.read(24)), "c00000006434bb7f00000000000000000500000000000000");
     // It can be switched off while connections are open.
-    ASSERT_TRUE(node->ni().tune(static_cast<std::size_t>(Tunable::enable_csum), 0).ok());
+    node->tune(Tunable::enable_csum, 0);
     sent(8, 10);
     EXPECT_EQ(speaker.read(conn).head.checksum, 0u);
 }
@@ -135,11 +135,10 @@ TEST_F(Cookies, WrongChecksumIsInjectedOnce) {
     TestNode other(
         *sched, 3, port,
         {{Tunable::protocol, 2}, {Tunable::enable_csum, 1}, {Tunable::min_reconnect_ms, 20}});
-    const auto inject = static_cast<std::size_t>(Tunable::inject_csum_error);
     const auto first = put(other.nid(), node->nid(), 1, 20000);
     other.send(first);
     ASSERT_TRUE(node->core.wait([&] { return node->core.received_ok == 1; }));
-    ASSERT_TRUE(other.ni().tune(inject, 1).ok());
+    other.tune(Tunable::inject_csum_error, 1);
     const auto bad = put(other.nid(), node->nid(), 2, 20000);
     other.send(bad);
     ASSERT_TRUE(node->wait_counter("checksum_errors", 1));

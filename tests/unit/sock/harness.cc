@@ -329,6 +329,10 @@ ctl::Value TestNode::describe() {
     return out;
 }
 
+void TestNode::tune(Tunable which, i64 value) {
+    run_on(sched_, 0, [&] { EXPECT_TRUE(ni_->tune(static_cast<std::size_t>(which), value).ok()); });
+}
+
 u64 TestNode::counter(const std::string& name) {
     return static_cast<u64>(describe()["counters"][name].as_int());
 }

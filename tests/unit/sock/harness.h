@@ -139,6 +139,7 @@ class TestNode {
     // The test has closed it.
     void forget() { ni_.reset(); }
     ctl::Value describe();
+    void tune(Tunable, i64 value);
     u64 counter(const std::string& name);
     std::size_t connections(const std::string& type = "");
     // Waits until so many connections (of the type) are open.
