@@ -187,10 +187,13 @@ void Peer::list_conn(Conn& conn, const Hello& hello) {
     }
 }
 
-// The peer is not the one that its connections were opened with: it has started anew, or speaks
-// another version now.
-bool Peer::changed(const Hello& hello) {
-    return !conns_.empty() && (hello.src_incarnation != incarnation_ || hello.version != version_);
+bool Peer::restarted(const Hello& hello) {
+    return !conns_.empty() && hello.src_incarnation != incarnation_;
+}
+
+// All connections to a peer are of one version.
+bool Peer::speaks_otherwise(const Hello& hello) {
+    return !conns_.empty() && hello.version != version_;
 }
 
 // What was agreed goes with the last connection.
@@ -221,8 +224,8 @@ void Peer::connected(const Hello& reply, ConnType type, std::unique_ptr<Stream> 
         dialing_ = false;
         if (closed_ || cancel_ != 0) {
             error = closed_ ? -ESHUTDOWN : cancel_;
-        } else if (changed(reply)) {
-            // The peer has come up anew: all that was is over, and this one is tried again.
+        } else if (restarted(reply) || speaks_otherwise(reply)) {
+            // The peer is another one now: all that was is over, and this one is tried again.
             take_conns(doomed);
             error = -ESTALE;
             route_ = true;
@@ -267,8 +270,11 @@ std::unique_ptr<Stream> Peer::admit(const Hello& hello, ConnType type,
         const u32 max = type == ConnType::control ? 1 : bulk_max();
         if (closed_ || (dialing_ && id_.nid < ni_.nid())) {
             // Of two crossing attempts that of the higher NID is made to succeed.
-        } else if (changed(hello)) {
+        } else if (restarted(hello)) {
             take_conns(doomed);
+        } else if (speaks_otherwise(hello)) {
+            // It began to connect before it had learnt, by a connection of ours, in which version
+            // we talk: it comes again with that.
         } else if (count(type) < max) {
             first = conns_.empty();
             list_conn(*conn, hello);

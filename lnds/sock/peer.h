@@ -69,7 +69,8 @@ class Peer final : public RefCounted {
     u32 most_of_each();
     ConnType next_type();
     bool may_dial(Instant now);
-    bool changed(const Hello&);
+    bool restarted(const Hello&);
+    bool speaks_otherwise(const Hello&);
     void list_conn(Conn&, const Hello&);
     void take_conns(Doomed&);
     Conn* stuck_conn(Instant before);
