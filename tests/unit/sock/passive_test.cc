@@ -320,6 +320,9 @@ TEST_F(Passive, Duplicates) {
     for (const ConnType type : {ConnType::control, ConnType::bulk_in, ConnType::bulk_out})
         refused(type);
     EXPECT_EQ(node->connections(), 3u);
+    // Untyped ones are counted apart.
+    conns.push_back(open(ConnType::any));
+    refused(ConnType::any);
     // Another peer is another matter.
     conns.push_back(open(ConnType::control, 3));
     run_on(*sched, 0, [&] {
