@@ -24,13 +24,16 @@ u32 Peer::bulk_max() {
 Conn* Peer::choose(const Msg& msg) {
     const auto min_bulk = static_cast<u64>(ni_.tunable(Tunable::min_bulk));
     const bool round_robin = ni_.tunable(Tunable::round_robin) != 0;
+    const bool untyped = ni_.tunable(Tunable::typed_conns) == 0;
     Conn* best = nullptr;
     Match best_match = Match::no;
     for (Conn& conn : conns_) {
         const Match match =
             conn.proto().match_lnet(conn.type(), conn.frame_bytes_of(msg), min_bulk);
-        // A guest cannot be dialled: what it opened must do.
-        if (match == Match::no && !guest()) continue;
+        // A guest cannot be dialled: what it opened must do. So must untyped connections where
+        // they are what we open.
+        const bool must_do = guest() || (untyped && conn.type() == ConnType::any);
+        if (match == Match::no && !must_do) continue;
         bool better = best == nullptr || match > best_match;
         if (!better && match == best_match) {
             const u64 queued = conn.queued_bytes();

@@ -42,15 +42,13 @@ Match match_old(ConnType type, u64 bytes, u64 min_bulk) {
     return Match::no;
 }
 
-// Versions 3 and 4 keep BULK_IN for NOOPs. ANY is for want of something better: the kernel would
-// use it for nothing, and who has only such connections would never send.
+// Versions 3 and 4 keep BULK_IN for NOOPs and, as the kernel does, do not send on ANY.
 Match match_new(ConnType type, u64 bytes, u64 min_bulk) {
     switch (type) {
-    case ConnType::any:
-        return Match::may;
     case ConnType::control:
     case ConnType::bulk_out:
         return match_size(type, bytes, min_bulk);
+    case ConnType::any:
     case ConnType::bulk_in:
     case ConnType::none:
         break;

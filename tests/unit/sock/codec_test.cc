@@ -452,7 +452,7 @@ TEST(Match, TableOfVersions) {
         Match noop_old, noop_apart, noop_among;
     };
     const Row rows[] = {
-        {ConnType::any, yes, yes, may, may, yes, no, may},
+        {ConnType::any, yes, yes, no, no, yes, no, no},
         {ConnType::control, yes, may, yes, may, yes, no, yes},
         {ConnType::bulk_in, may, may, no, no, may, yes, may},
         {ConnType::bulk_out, may, yes, may, yes, may, no, may},
