@@ -8,15 +8,16 @@
 namespace ulnet::sock {
 
 Result<Outgoing*> Outgoing::make(SockNi& ni, Peer& peer, ConnType type, u32 version) {
-    const u32 local = ni.nid().address4();
     const Endpoint to{peer.id().nid.address4(), ni.port(type)};
-    const auto tos = static_cast<i32>(ni.tunable(Tunable::tos));
     const bool low = ni.privileged() && !ni.guest();
-    auto stream = ni.os().connect(local, low ? LocalPort::privileged : LocalPort::any, to, tos);
+    Origin from = ni.origin();
+    from.ports = low ? LocalPort::privileged : LocalPort::any;
+    auto stream = ni.os().connect(from, to);
     if (low && !stream.ok() &&
         (stream.status() == Status(-EACCES) || stream.status() == Status(-EPERM))) {
         ni.become_guest();
-        stream = ni.os().connect(local, LocalPort::any, to, tos);
+        from.ports = LocalPort::any;
+        stream = ni.os().connect(from, to);
     }
     if (!stream.ok()) return stream.status();
     return new Outgoing(ni, peer, type, version, std::move(*stream));

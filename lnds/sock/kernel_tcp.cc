@@ -42,6 +42,15 @@ Status bind_to(int fd, const Endpoint& at) {
                                                                                 : last_error();
 }
 
+Status bind_to_interface(int fd, const std::string& interface) {
+    if (interface.empty()) return ok_status;
+    const auto size = static_cast<socklen_t>(interface.size());
+    if (::setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, interface.data(), size) == 0)
+        return ok_status;
+    // EPERM would be taken for a matter of ports.
+    return errno == EPERM ? Status(-ENODEV) : last_error();
+}
+
 void set_int(int fd, int level, int option, int value) {
     // A kernel that does not know an option works without it.
     static_cast<void>(::setsockopt(fd, level, option, &value, sizeof value));
@@ -165,21 +174,23 @@ class KernelOs final : public StreamOs {
  public:
     KernelOs(Sched& sched, ReadinessSources sources)
         : sched_(sched), sources_(std::move(sources)) {}
-    Result<std::unique_ptr<StreamListener>> listen(const Endpoint& at, u32 backlog) override {
+    Result<std::unique_ptr<StreamListener>> listen(const Endpoint& at, u32 backlog,
+                                                   const std::string& interface) override {
         const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         if (fd < 0) return last_error();
         auto listener = std::make_unique<KernelListener>(sources_, fd);
         set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+        const Status device = bind_to_interface(fd, interface);
+        if (!device.ok()) return device;
         const Status status = bind_to(fd, at);
         if (!status.ok()) return status;
         if (::listen(fd, static_cast<int>(backlog)) != 0) return last_error();
         return std::unique_ptr<StreamListener>(std::move(listener));
     }
-    Result<std::unique_ptr<Stream>> connect(u32 local_address, LocalPort ports, const Endpoint& to,
-                                            i32 tos) override {
-        if (ports == LocalPort::any) return connect_from({local_address, 0}, to, tos);
+    Result<std::unique_ptr<Stream>> connect(const Origin& from, const Endpoint& to) override {
+        if (from.ports == LocalPort::any) return connect_from(from, 0, to);
         for (u16 port = privileged_high; port >= privileged_low; --port) {
-            auto stream = connect_from({local_address, port}, to, tos);
+            auto stream = connect_from(from, port, to);
             if (stream.ok()) return stream;
             const int code = stream.status().code();
             if (code != -EADDRINUSE && code != -EADDRNOTAVAIL) return stream.status();
@@ -218,17 +229,18 @@ class KernelOs final : public StreamOs {
         Sched& sched = sched_;
         if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) sched.post(cpt, *last);
     }
-    Result<std::unique_ptr<Stream>> connect_from(const Endpoint& from, const Endpoint& to,
-                                                 i32 tos) {
+    Result<std::unique_ptr<Stream>> connect_from(const Origin& from, u16 port, const Endpoint& to) {
         const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         if (fd < 0) return last_error();
         auto stream = std::make_unique<KernelStream>(sources_, fd, to);
         // Ports of connections in TIME_WAIT may be used again, as the kernel's connector does.
         set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-        if (tos >= 0) set_int(fd, IPPROTO_IP, IP_TOS, tos);
+        if (from.tos >= 0) set_int(fd, IPPROTO_IP, IP_TOS, from.tos);
+        const Status device = bind_to_interface(fd, from.interface);
+        if (!device.ok()) return device;
         // Without a port of our choice, the port is taken at connect(), when all four are known.
-        if (from.port == 0) set_int(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
-        const Status status = bind_to(fd, from);
+        if (port == 0) set_int(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+        const Status status = bind_to(fd, {from.address, port});
         if (!status.ok()) return status;
         const sockaddr_in raw = to_sockaddr(to);
         if (::connect(fd, reinterpret_cast<const sockaddr*>(&raw), sizeof raw) != 0 &&

@@ -35,6 +35,8 @@ std::string explain(const Endpoint& at, Status status) {
                      "listens there";
     case EADDRNOTAVAIL:
         return why + "this machine does not have the address; name an interface that has it";
+    case ENODEV:
+        return why + "cannot be bound to the interface; bind_interface=0 leaves it to the routes";
     case EACCES:
     case EPERM:
         return why + "not permitted; ports below 1024 need CAP_NET_BIND_SERVICE, accept_port may "
@@ -218,7 +220,9 @@ Result<SockLnd::Place> SockLnd::find_place(const NiConfig& config, StreamOs& os,
             return Status(-EINVAL);
         }
     }
-    auto stream = os.listen(at, static_cast<u32>(configured(config, Tunable::accept_backlog)));
+    auto stream = os.listen(
+        at, static_cast<u32>(configured(config, Tunable::accept_backlog)),
+        configured(config, Tunable::bind_interface) != 0 ? config.interface : std::string());
     if (!stream.ok()) {
         why = explain(at, stream.status());
         return stream.status();

@@ -63,8 +63,17 @@ void SockNi::start(const Listeners& listeners) {
     }
     for (Listener* const listener : listeners)
         if (listener != nullptr) listener->start();
+    tell_of_untyped();
     ref();
     arm_tick();
+}
+
+// Our own nodes do send on untyped connections of any version.
+void SockNi::tell_of_untyped() {
+    if (tunable(Tunable::typed_conns) != 0 || protocol() < 3) return;
+    note("typed_conns=0 with protocol=" + std::to_string(protocol()) +
+         ": kernel nodes send nothing on untyped connections of versions 3 and 4; protocol=2 makes "
+         "them answer");
 }
 
 // --- the core's calls
@@ -101,7 +110,11 @@ void SockNi::drop_peer(const Nid& nid) {
 }
 
 Status SockNi::tune(std::size_t index, i64 value) {
-    return tunables_.set(index, value);
+    const Status status = tunables_.set(index, value);
+    const auto which = static_cast<Tunable>(index);
+    if (status.ok() && (which == Tunable::typed_conns || which == Tunable::protocol))
+        tell_of_untyped();
+    return status;
 }
 
 void SockNi::close(Task& done) {
@@ -193,6 +206,13 @@ StreamOptions SockNi::stream_options() const {
             .unacked_timeout_s = tunables_.get_u32(Tunable::sock_timeout) + unacked_grace_s,
             .tos = static_cast<i32>(tunable(Tunable::tos)),
             .eager_ack = tunable(Tunable::eager_ack) != 0};
+}
+
+Origin SockNi::origin() const {
+    return {.address = config_.nid.address4(),
+            .ports = LocalPort::any,
+            .tos = static_cast<i32>(tunable(Tunable::tos)),
+            .interface = tunable(Tunable::bind_interface) != 0 ? config_.interface : ""};
 }
 
 void SockNi::become_guest() {

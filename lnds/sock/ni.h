@@ -88,6 +88,8 @@ class SockNi final : public LndNi, public RefCounted {
     // The version for peers of which none is known.
     u32 protocol() const { return tunables_.get_u32(Tunable::protocol); }
     StreamOptions stream_options() const;
+    // From where we connect, but for the ports.
+    Origin origin() const;
     void count(Count what, u64 amount = 1) const { counters_.add(what, amount); }
     // Ports above 1023 count as guests' (and we try for lower ones).
     bool privileged() const { return tunables_.get(Tunable::privileged) != 0; }
@@ -136,6 +138,7 @@ class SockNi final : public LndNi, public RefCounted {
 
     Shard& shard_of(const Nid&) const;
     std::vector<Ref<Peer>> peers_of(Shard&) const;
+    void tell_of_untyped();
     void arm_tick();
     bool tick_step(Budget&);
     Duration tick_period() const;

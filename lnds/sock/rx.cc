@@ -152,7 +152,9 @@ bool Conn::announce() {
         return false;
     }
     if (hdr.payload_length > LndCaps{}.payload_max) {
-        protocol_error(-EPROTO, "payload above 1 MiB");
+        const std::string what = "payload of " + std::to_string(hdr.payload_length) +
+                                 " bytes, at most 1048576 are allowed";
+        protocol_error(-EPROTO, what.c_str());
         return false;
     }
     if (hdr.payload_length == 0 && frame_.head.checksum != 0 && frame_.head.checksum != crc_) {

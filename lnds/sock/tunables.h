@@ -18,6 +18,7 @@ enum class Tunable : u8 {
     accept_backlog,
     accept_timeout,
     privileged,
+    bind_interface,
     typed_conns,
     conns_per_peer,
     sock_timeout,

@@ -341,13 +341,13 @@ TEST_F(Active, CloseWhileConnecting) {
 class NoPrivileges final : public StreamOs {
  public:
     explicit NoPrivileges(std::unique_ptr<StreamOs> below) : below_(std::move(below)) {}
-    Result<std::unique_ptr<StreamListener>> listen(const Endpoint& at, u32 backlog) override {
-        return below_->listen(at, backlog);
+    Result<std::unique_ptr<StreamListener>> listen(const Endpoint& at, u32 backlog,
+                                                   const std::string& interface) override {
+        return below_->listen(at, backlog, interface);
     }
-    Result<std::unique_ptr<Stream>> connect(u32 local, LocalPort ports, const Endpoint& to,
-                                            i32 tos) override {
-        if (ports == LocalPort::privileged) return Status(-EACCES);
-        return below_->connect(local, ports, to, tos);
+    Result<std::unique_ptr<Stream>> connect(const Origin& from, const Endpoint& to) override {
+        if (from.ports == LocalPort::privileged) return Status(-EACCES);
+        return below_->connect(from, to);
     }
     void stop(Task& done) override { below_->stop(done); }
 
@@ -384,12 +384,12 @@ class Unacknowledged final : public Stream {
 class UnacknowledgedOs final : public StreamOs {
  public:
     explicit UnacknowledgedOs(std::unique_ptr<StreamOs> below) : below_(std::move(below)) {}
-    Result<std::unique_ptr<StreamListener>> listen(const Endpoint& at, u32 backlog) override {
-        return below_->listen(at, backlog);
+    Result<std::unique_ptr<StreamListener>> listen(const Endpoint& at, u32 backlog,
+                                                   const std::string& interface) override {
+        return below_->listen(at, backlog, interface);
     }
-    Result<std::unique_ptr<Stream>> connect(u32 local, LocalPort ports, const Endpoint& to,
-                                            i32 tos) override {
-        auto made = below_->connect(local, ports, to, tos);
+    Result<std::unique_ptr<Stream>> connect(const Origin& from, const Endpoint& to) override {
+        auto made = below_->connect(from, to);
         if (!made.ok()) return made.status();
         return std::unique_ptr<Stream>(std::make_unique<Unacknowledged>(std::move(*made)));
     }
@@ -401,6 +401,7 @@ class UnacknowledgedOs final : public StreamOs {
 
 // A time-out is counted whoever noticed it.
 TEST_F(Active, TimeOutOfTheKernelCounts) {
+    LogLines lines;
     SockLnd lnd([](Sched& on) -> Result<std::unique_ptr<StreamOs>> {
         auto below = (back_end() == SockBackEnd::io_uring ? make_uring_os : make_epoll_os)(on);
         if (!below.ok()) return below.status();
@@ -430,6 +431,7 @@ TEST_F(Active, TimeOutOfTheKernelCounts) {
     ctl::Value shown;
     run_on(*sched, 0, [&] { ni->describe(shown); });
     EXPECT_EQ(shown["counters"]["timeouts"].as_int(), 1);
+    EXPECT_NE(lines.text().find("127.0.0.2@tcp: no progress"), std::string::npos) << lines.text();
     close_ni(*sched, *ni);
     ni.reset();
 }

@@ -5,7 +5,6 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include "cpt/base/log.h"
 #include "lnet/wire/acceptor.h"
 #include "tests/unit/sock/passive.h"
 
@@ -165,28 +164,9 @@ TEST_F(Conns, TypeOfServiceFromTheFirstPacketOn) {
     ::close(fd);
 }
 
-class Lines final : public LogSink {
- public:
-    Lines() : LogSink(LogLevel::warn) { set_log_sink(this); }
-    ~Lines() override { set_log_sink(nullptr); }
-    void write(LogLevel, std::string_view line) override {
-        const std::lock_guard guard(lock_);
-        text_ += line;
-        text_ += '\n';
-    }
-    std::string text() {
-        const std::lock_guard guard(lock_);
-        return text_;
-    }
-
- private:
-    std::mutex lock_;
-    std::string text_;
-};
-
 // Peer, type, ports, and how much is outstanding in which direction.
-TEST_F(Conns, TimeOutsSayWhatIsOutstanding) {
-    Lines lines;
+TEST_F(Conns, Row3_12_TimeOutsSayPeerPortDirectionAndBytes) {
+    LogLines lines;
     TestNode node(*sched, 2, port, {{Tunable::sock_timeout, 1}});
     Hello answer;
     RawConn conn = open_conn(1, node, port, ConnType::bulk_out, answer);
@@ -203,7 +183,7 @@ TEST_F(Conns, TimeOutsSayWhatIsOutstanding) {
 
 // What a peer never answers says how far the connecting came.
 TEST_F(Conns, ConnectingThatTimesOutSaysHowFarItCame) {
-    Lines lines;
+    LogLines lines;
     const RawListener listener(2, port);
     TestNode node(*sched, 1, port, {{Tunable::sock_timeout, 1}});
     const auto msg = put(node.nid(), nid_at(2), 1, 10);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "cpt/base/log.h"
 #include "cpt/threads.h"
 #include "lnds/sock/proto.h"
 #include "lnds/sock/sock.h"
@@ -160,6 +161,26 @@ NiConfig ni_config(u8 last, u16 port, const Settings& = {});
 void close_ni(Sched&, LndNi&);
 // Polls the condition until the deadline.
 bool eventually(const std::function<bool()>& condition);
+
+// What is logged while it lives.
+class LogLines final : public LogSink {
+ public:
+    LogLines() : LogSink(LogLevel::warn) { set_log_sink(this); }
+    ~LogLines() override { set_log_sink(nullptr); }
+    void write(LogLevel, std::string_view line) override {
+        const std::lock_guard guard(lock_);
+        text_ += line;
+        text_ += '\n';
+    }
+    std::string text() {
+        const std::lock_guard guard(lock_);
+        return text_;
+    }
+
+ private:
+    std::mutex lock_;
+    std::string text_;
+};
 
 // A blocking socket with a deadline on every read. Failures show as short results.
 class RawConn {
