@@ -40,8 +40,8 @@ class Rows : public Passive {
 
 // One CONTROL, and so many of each bulk type as the speed of the link asks for.
 TEST_F(Rows, Row3_2_ConnectionsBySpeed) {
-    const std::pair<u32, u32> table[] = {{0, 1},     {1000, 1},   {2500, 1},   {10000, 2},
-                                         {25000, 3}, {40000, 3},  {50000, 3},  {100000, 4},
+    const std::pair<u32, u32> table[] = {{0, 1},      {1000, 1},  {2500, 1},  {10000, 2},
+                                         {25000, 3},  {40000, 3}, {50000, 3}, {100000, 4},
                                          {200000, 4}, {400000, 5}};
     for (const auto& [speed, number] : table) {
         SCOPED_TRACE(speed);
@@ -129,7 +129,8 @@ class NotesOrigin final : public StreamOs {
  public:
     NotesOrigin(std::unique_ptr<StreamOs> below, std::vector<Origin>& origins)
         : below_(std::move(below)), origins_(origins) {}
-    Result<std::unique_ptr<StreamListener>> listen(const Endpoint& at, u32 backlog, const std::string& interface) override {
+    Result<std::unique_ptr<StreamListener>> listen(const Endpoint& at, u32 backlog,
+                                                   const std::string& interface) override {
         return below_->listen(at, backlog, interface);
     }
     Result<std::unique_ptr<Stream>> connect(const Origin& from, const Endpoint& to) override {
