@@ -158,12 +158,14 @@ void Conn::add_ack_noop() {
     add_noop(more, less);
 }
 
-// How much of the window's room is kept for acknowledgements. Where each takes a NOOP or a message
-// messages get half of it, since they carry them for nothing.
+// How much of the window's room is kept for acknowledgements: at most half, since messages carry
+// them for nothing, but never none.
 u32 Conn::acks_room(u32 room) const {
-    if (proto_.ack_runs)
-        return static_cast<u32>(std::min<std::size_t>(acks_sending_.size() - acks_at_, room));
-    return acks_left() ? room / 2 : 0;
+    const std::size_t runs = acks_sending_.size() - acks_at_;
+    const u32 half = (room + 1) / 2;
+    // Without runs each number takes a place.
+    if (!proto_.ack_runs) return runs > 0 ? half : 0;
+    return static_cast<u32>(std::min<std::size_t>(runs, half));
 }
 
 // Takes what is queued into the window: acknowledgements first. False: there is nothing to send.

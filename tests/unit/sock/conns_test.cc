@@ -147,6 +147,7 @@ TEST_F(Conns, TypeOfServiceFromTheFirstPacketOn) {
     raw.sin_addr.s_addr = htonl(local(2));
     raw.sin_port = htons(port);
     const int on = 1;
+    ASSERT_EQ(::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
     ASSERT_EQ(::setsockopt(fd, IPPROTO_TCP, TCP_SAVE_SYN, &on, sizeof on), 0);
     ASSERT_EQ(::bind(fd, reinterpret_cast<const sockaddr*>(&raw), sizeof raw), 0);
     ASSERT_EQ(::listen(fd, 4), 0);
