@@ -89,7 +89,9 @@ u32 draw_faults(Prng& prng, bool streams) {
     const u32 percent = static_cast<u32>(between(prng, 10, 60));
     for (u8 i = 0; i < static_cast<u8>(Fault::count_); ++i)
         if (chance(prng, percent)) chaos.add(static_cast<Fault>(i));
-    if (!streams) chaos.kinds &= ~(1u << static_cast<u32>(Fault::half_open));
+    if (!streams)
+        for (const Fault fault : {Fault::half_open, Fault::retune})
+            chaos.kinds &= ~(1u << static_cast<u32>(fault));
     return chaos.kinds;
 }
 
