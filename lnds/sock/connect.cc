@@ -8,7 +8,7 @@
 namespace ulnet::sock {
 
 Result<Outgoing*> Outgoing::make(SockNi& ni, Peer& peer, ConnType type, u32 version) {
-    const Endpoint to{peer.id().nid.address4(), ni.port(type)};
+    const Endpoint to{Address(peer.id().nid), ni.port(type)};
     const bool low = ni.privileged() && !ni.guest();
     Origin from = ni.origin();
     from.ports = low ? LocalPort::privileged : LocalPort::any;

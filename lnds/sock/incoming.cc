@@ -6,6 +6,7 @@
 #include "lnds/sock/lnd.h"
 #include "lnds/sock/ni.h"
 #include "lnds/sock/peer.h"
+#include "lnds/sock/proto.h"
 #include "lnet/wire/acceptor.h"
 
 namespace ulnet::sock {
@@ -87,11 +88,12 @@ void Incoming::concluded(Status status) {
         refuse(std::move(from), acceptor_answer());
         return;
     }
-    // A version that nobody knows is answered with ours, so that the peer comes again with it.
+    // A version that nobody knows, or that cannot say our NID, is answered with ours, so that the
+    // peer comes again with it.
     if (!status.ok() && status != Status(-EPROTONOSUPPORT)) return;
     const Ref<SockNi> ni = listener_.lnd().find_ni(target_);
     if (!ni) return;
-    if (status.ok()) {
+    if (status.ok() && proto_of(hello_.version).carries(ni->nid())) {
         offer(*ni, std::move(from));
         return;
     }
@@ -105,7 +107,7 @@ void Incoming::offer(SockNi& ni, std::unique_ptr<Stream> from) {
     const Endpoint remote = from->remote();
     ProcessId id{hello_.src_nid, hello_.src_pid};
     if (ni.privileged() && remote.port > privileged_high)
-        id = {Nid::ipv4(ni.nid().net(), remote.address), remote.port | pid_user_flag};
+        id = {remote.address.nid(ni.nid().net()), remote.port | pid_user_flag};
     Hello reply = own_hello(ni);
     reply.version = hello_.version;
     reply.dst_nid = id.nid;

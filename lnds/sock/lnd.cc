@@ -46,6 +46,18 @@ std::string explain(const Endpoint& at, Status status) {
     }
 }
 
+// What is wrong with the NID of an NI; empty: nothing.
+std::string wrong_nid(const NiConfig& config) {
+    const Address address(config.nid);
+    if (config.net.type() != NetType::tcp || config.nid.any() || config.nid.net() != config.net ||
+        !(address.ipv4() || address.ipv6()))
+        return " is not an IPv4 or IPv6 address on " + to_text(config.net);
+    if (address.link_local())
+        return " is link-local, which no NID of another node can be reached by; use a global "
+               "address or one of fd00::/8";
+    return {};
+}
+
 Listener::Rules rules_of(const NiConfig& config) {
     return {static_cast<Accept>(configured(config, Tunable::accept)),
             std::chrono::seconds(configured(config, Tunable::accept_timeout))};
@@ -100,10 +112,8 @@ Error SockLnd::check_together(std::span<const i64> values) const {
 
 Result<std::unique_ptr<LndNi>> SockLnd::open(const NiConfig& config, LndUp& up, Sched& sched,
                                              std::string& why) {
-    if (config.net.type() != NetType::tcp || config.nid.any() || !config.nid.is_nid4() ||
-        config.nid.net() != config.net) {
-        why = "tcp: the NID " + to_text(config.nid) + " is not an IPv4 address on " +
-              to_text(config.net);
+    if (const std::string wrong = wrong_nid(config); !wrong.empty()) {
+        why = "tcp: the NID " + to_text(config.nid) + wrong;
         return Status(-EINVAL);
     }
     for (const CptId cpt : config.cpts) {
@@ -210,7 +220,7 @@ SockLnd::SharedListener* SockLnd::find_listener(const Endpoint& at) {
 // Two NIs with one address, on different nets, share a listener.
 Result<SockLnd::Place> SockLnd::find_place(const NiConfig& config, StreamOs& os, u16 port,
                                            std::string& why) {
-    const Endpoint at{config.nid.address4(), port};
+    const Endpoint at{Address(config.nid), port};
     const Listener::Rules rules = rules_of(config);
     {
         const std::lock_guard guard(lock_);

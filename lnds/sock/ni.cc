@@ -71,9 +71,9 @@ void SockNi::start(const Listeners& listeners) {
 // Our own nodes do send on untyped connections of any version.
 void SockNi::tell_of_untyped() {
     if (tunable(Tunable::typed_conns) != 0 || protocol() < 3) return;
-    note("typed_conns=0 with protocol=" + std::to_string(protocol()) +
-         ": kernel nodes send nothing on untyped connections of versions 3 and 4; protocol=2 makes "
-         "them answer");
+    note("typed_conns=0 with version " + std::to_string(protocol()) +
+         " of the protocol: kernel nodes send nothing on untyped connections of versions 3 and 4" +
+         (nid().is_nid4() ? "; protocol=2 makes them answer" : ", and IPv6 needs version 4"));
 }
 
 // --- the core's calls
@@ -83,7 +83,8 @@ void SockNi::send(Msg& msg) {
                        msg.next_hop.pid == pid_any ? pid_lustre : msg.next_hop.pid};
     CHECK(msg.payload.len >= msg.hdr.payload_length);
     // All versions but 4 carry 8-byte NIDs only, and the version may not be known yet.
-    if (!to.nid.is_nid4() || !msg.hdr.dest_nid.is_nid4() || !msg.hdr.src_nid.is_nid4()) {
+    const bool small = to.nid.is_nid4() && msg.hdr.dest_nid.is_nid4() && msg.hdr.src_nid.is_nid4();
+    if (nid().is_nid4() && !small) {
         fail_later(msg, -EAFNOSUPPORT);
         return;
     }
@@ -209,7 +210,7 @@ StreamOptions SockNi::stream_options() const {
 }
 
 Origin SockNi::origin() const {
-    return {.address = config_.nid.address4(),
+    return {.address = Address(config_.nid),
             .ports = LocalPort::any,
             .tos = static_cast<i32>(tunable(Tunable::tos)),
             .interface = tunable(Tunable::bind_interface) != 0 ? config_.interface : ""};

@@ -85,8 +85,10 @@ class SockNi final : public LndNi, public RefCounted {
     u32 conns_per_peer() const;
     // Where peers take connections of this type.
     u16 port(ConnType) const;
-    // The version for peers of which none is known.
-    u32 protocol() const { return tunables_.get_u32(Tunable::protocol); }
+    // The version for peers of which none is known: only version_max can say an IPv6 NID.
+    u32 protocol() const {
+        return nid().is_nid4() ? tunables_.get_u32(Tunable::protocol) : version_max;
+    }
     StreamOptions stream_options() const;
     // From where we connect, but for the ports.
     Origin origin() const;

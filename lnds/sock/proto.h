@@ -25,6 +25,8 @@ struct Proto {
 
     bool noops() const { return head_bytes > 0; }
     u32 header_bytes() const { return head_bytes + hdr_bytes; }
+    // Only version 4 has NIDs longer than 8 bytes.
+    bool carries(const Nid& nid) const { return nid.is_nid4() || hdr_bytes == hdr16_bytes; }
 };
 
 // Of versions version_min to version_max.

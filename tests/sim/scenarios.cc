@@ -64,6 +64,7 @@ void draw_own(Prng& prng, Plan& plan) {
         if (types) own.typed_conns = chance(prng, 50);
         if (counts) own.conns_per_peer = static_cast<u32>(between(prng, 1, 3));
     }
+    plan.node.ipv6 = chance(prng, 25);  // then all speak version 4
     // One connection of a type: order holds among the messages that go by CONTROL.
     plan.traffic.check_order = first.conns_per_peer == 1 && first.typed_conns && !types && !counts;
     plan.traffic.order_bytes_max = 900;
@@ -300,11 +301,12 @@ namespace {
 
 // Version, C = with checksums, connections of a type, U = untyped; of each node.
 std::string drivers_text(const Plan& plan) {
-    std::string text;
+    std::string text = plan.node.ipv6 ? " over IPv6" : "";
     for (u32 i = 0; i < std::min<std::size_t>(plan.nodes, plan.own.size()); ++i) {
         const Plan::Own& own = plan.own[i];
-        text += " v" + std::to_string(own.protocol) + (own.enable_csum ? "C" : "") + "x" +
-                std::to_string(own.conns_per_peer) + (own.typed_conns ? "" : "U");
+        text += " v" + std::to_string(plan.node.ipv6 ? 4 : own.protocol) +
+                (own.enable_csum ? "C" : "") + "x" + std::to_string(own.conns_per_peer) +
+                (own.typed_conns ? "" : "U");
     }
     return text;
 }
