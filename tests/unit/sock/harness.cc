@@ -295,8 +295,12 @@ SockBackEnd back_end() {
 }
 
 TestNode::TestNode(Sched& sched, u8 last, u16 port, Settings settings, Core::OnArrived on_arrived)
-    : core(sched), sched_(sched), config_(ni_config(last, port, settings)),
-      lnd_(make_sock_lnd(back_end())) {
+    : TestNode(sched, ni_config(last, port, settings), make_sock_lnd(back_end()),
+               std::move(on_arrived)) {}
+
+TestNode::TestNode(Sched& sched, NiConfig config, std::unique_ptr<Lnd> lnd,
+                   Core::OnArrived on_arrived)
+    : core(sched), sched_(sched), config_(std::move(config)), lnd_(std::move(lnd)) {
     if (on_arrived) core.on_arrived(std::move(on_arrived));
     std::string why;
     run_on(sched_, 0, [&] {

@@ -131,6 +131,7 @@ class TestNode {
     // accept=all and privileged=0, so that no rights are needed and typed connections are full
     // peers.
     TestNode(Sched&, u8 last, u16 port, Settings = {}, Core::OnArrived = {});
+    TestNode(Sched&, NiConfig, std::unique_ptr<Lnd>, Core::OnArrived = {});
     ~TestNode();
     const Nid& nid() const { return config_.nid; }
     LndNi& ni() { return *ni_; }

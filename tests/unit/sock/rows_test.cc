@@ -373,8 +373,7 @@ TEST_F(Rows, UntypedConnectionsOfVersion3AreToldOf) {
     make({{Tunable::typed_conns, 0}, {Tunable::protocol, 2}});
     EXPECT_EQ(lines.text(), "");
     node->tune(Tunable::protocol, 3);
-    EXPECT_NE(lines.text().find("typed_conns=0 with version 3"), std::string::npos)
-        << lines.text();
+    EXPECT_NE(lines.text().find("typed_conns=0 with version 3"), std::string::npos) << lines.text();
 }
 
 }  // namespace
