@@ -140,8 +140,8 @@ class StreamNet {
     Result<ListenSocket*> listen(const Endpoint& at, u32 backlog, List<Side, OnHost>& sides);
     // Ends a listener: those in its queue are reset (or never hear again).
     void close(ListenSocket& socket, bool silently);
-    Result<Side*> connect(const Address& local, bool privileged, const Endpoint& to, List<Side, OnHost>& sides,
-                          Instant at);
+    Result<Side*> connect(const Address& local, bool privileged, const Endpoint& to,
+                          List<Side, OnHost>& sides, Instant at);
     Result<Side*> accept(ListenSocket& socket);
     i64 read(Side& side, std::span<const iovec> to, Instant at);
     i64 write(Side& side, std::span<const iovec> from, Instant at);
