@@ -8,10 +8,11 @@ namespace ulnet::sock {
 
 // References: the peer's list, the two halves. The watch and a message at the core add theirs.
 Conn::Conn(SockNi& ni, Peer& peer, Setup setup, std::span<const std::byte> greeting)
-    : RefCounted(3), ni_(ni), peer_(peer), stream_(std::move(setup.stream)),
-      type_(setup.type), rx_framing_{version_spoken, setup.peer_order}, active_(setup.active),
-      local_(stream_->local()), remote_(stream_->remote()), opened_(ni.sched().now()),
-      rx_(ni.sched(), peer.cpt(), *this), tx_(ni.sched(), peer.cpt(), *this) {
+    : RefCounted(3), ni_(ni), peer_(peer), stream_(std::move(setup.stream)), type_(setup.type),
+      proto_(proto_of(setup.version)), rx_framing_{setup.version, setup.peer_order},
+      tx_framing_{setup.version, native_order}, active_(setup.active), local_(stream_->local()),
+      remote_(stream_->remote()), opened_(ni.sched().now()), rx_(ni.sched(), peer.cpt(), *this),
+      tx_(ni.sched(), peer.cpt(), *this) {
     ni_.ref();
     peer_.ref();
     const i64 now = opened_.time_since_epoch().count();
@@ -55,7 +56,7 @@ void Conn::fail(int error) {
 }
 
 void Conn::broken(int error) {
-    peer_.conn_broken(error);
+    peer_.conn_broken(*this, error);
 }
 
 void Conn::ready(Readiness now) {
@@ -69,7 +70,7 @@ bool Conn::rx_stuck(Instant before) const {
     // is read. Until the time-out it may still be received.
     if (rx_state_.load(relaxed) == RxState::waiting && ended_.load(relaxed))
         return rx_progress_.load(relaxed) < before.time_since_epoch().count();
-    return rx_partial_.load(relaxed) &&
+    return rx_missing_.load(relaxed) > 0 &&
            rx_progress_.load(relaxed) < before.time_since_epoch().count();
 }
 
@@ -80,6 +81,15 @@ bool Conn::tx_stuck(Instant before) const {
     return tx_progress_.load(relaxed) < limit || (oldest != 0 && oldest < limit);
 }
 
+std::string Conn::outstanding_text() const {
+    const u32 missing = rx_missing_.load(relaxed);
+    return std::string(to_text(type_)) + (active_ ? " to port " : " from port ") +
+           std::to_string(remote_.port) + " of " + to_text(remote_) + " (here " + to_text(local_) +
+           "), sending: " + std::to_string(queued_bytes()) +
+           " bytes outstanding, receiving: " + std::to_string(missing) + " bytes outstanding" +
+           (rx_state_.load(relaxed) == RxState::waiting ? ", a message waits for a buffer" : "");
+}
+
 void Conn::describe(ctl::Value& out) const {
     const Instant now = ni_.sched().now();
     const auto seconds = [&](i64 since) {
@@ -87,6 +97,7 @@ void Conn::describe(ctl::Value& out) const {
             .count();
     };
     out.set("type", to_text(type_));
+    out.set("version", proto_.version);
     out.set("opened_by", active_ ? "us" : "peer");
     out.set("local", to_text(local_));
     out.set("remote", to_text(remote_));

@@ -9,11 +9,12 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "lnds/sock/proto.h"
 #include "lnds/sock/refs.h"
 #include "lnds/sock/stream.h"
-#include "lnds/sock/wire.h"
 #include "lnet/lnd.h"
 
 namespace ulnet::sock {
@@ -25,6 +26,7 @@ class Conn final : public ListHook<Conn>, public StreamSink, public RefCounted {
  public:
     struct Setup {
         ConnType type = ConnType::none;  // as this side sees it
+        u32 version = version_default;
         Order peer_order = native_order;
         bool active = false;  // this side connected
         std::unique_ptr<Stream> stream;
@@ -42,8 +44,10 @@ class Conn final : public ListHook<Conn>, public StreamSink, public RefCounted {
     std::unique_ptr<Stream> undo();
 
     // With the peer's lock held, while listed.
-    void push(Msg&, u64 bytes);
+    void push(Msg&);
     void push_keepalive() { keepalive_due_ = true; }
+    // False: too many are owed already.
+    bool push_ack(u64 cookie);
     bool nothing_queued() { return queued_bytes() == 0 && acks_.empty() && !keepalive_due_; }
     Instant oldest_queued();
 
@@ -55,12 +59,18 @@ class Conn final : public ListHook<Conn>, public StreamSink, public RefCounted {
 
     // For choosing, timing out and describing; any thread.
     ConnType type() const { return type_; }
+    const Proto& proto() const { return proto_; }
+    u64 frame_bytes_of(const Msg& msg) const {
+        return proto_.header_bytes() + u64{msg.hdr.payload_length};
+    }
     bool active() const { return active_; }
     u64 queued_bytes() const { return queued_bytes_.load(std::memory_order_relaxed); }
     u64 last_used = 0;  // guarded by the peer's lock
     Instant last_rx() const { return Instant(Duration(rx_progress_.load(relaxed))); }
     bool rx_stuck(Instant before) const;
     bool tx_stuck(Instant before) const;
+    // For the log: which connection it is and what it still has to do.
+    std::string outstanding_text() const;
     void describe(ctl::Value&) const;
 
  private:
@@ -92,6 +102,7 @@ class Conn final : public ListHook<Conn>, public StreamSink, public RefCounted {
     bool rx_step(Budget&);
     bool rx_begin();
     void rx_end();
+    u32 missing() const;
     bool take_frame(Budget&, bool& drained);
     bool take_noop(const Frame&);
     bool announce();
@@ -100,20 +111,25 @@ class Conn final : public ListHook<Conn>, public StreamSink, public RefCounted {
     Fill read_payload(Budget&);
     Fill read_buffer(Budget&);
     Fill after_read(i64 got, u64 asked, Budget&);
-    void count_crc(u32 at, u32 bytes);
+    static u32 crc_update_view(u32 crc, const MemView&, u32 at, u32 bytes);
     bool complete();
     void owe_ack(u64 cookie);
     void protocol_error(int error, const char* what);
     void finish_received(int error);
-    std::span<std::byte> buffered() { return {buffer_.get() + begin_, end_ - begin_}; }
+    std::span<std::byte> buffered() const { return {buffer_.get() + begin_, end_ - begin_}; }
 
     // tx.cc: only from the transmit strand.
     bool tx_step(Budget&);
     void tx_end();
     bool fill_window();
     Slot& next_slot();
+    void encode(Slot&, Frame);
     void add_noop(u64 cookie0, u64 cookie1);
-    void add_msg(Msg&);
+    void add_msg(Msg&, u64 cookie1);
+    u64 take_ack();
+    void add_ack_noop();
+    bool acks_left() const { return acks_at_ < acks_sending_.size(); }
+    u32 acks_room(u32 room) const;
     unsigned gather(std::array<iovec, tx_iov_max>&, u64& total);
     void advance(u64 moved, Budget&);
 
@@ -127,7 +143,8 @@ class Conn final : public ListHook<Conn>, public StreamSink, public RefCounted {
     Peer& peer_;
     std::unique_ptr<Stream> stream_;
     const ConnType type_;
-    const Framing rx_framing_;
+    const Proto& proto_;
+    const Framing rx_framing_, tx_framing_;
     const bool active_;
     const Endpoint local_, remote_;
     const Instant opened_;
@@ -159,14 +176,15 @@ class Conn final : public ListHook<Conn>, public StreamSink, public RefCounted {
     std::array<Slot, window_max> window_;
     u32 window_begin_ = 0, window_count_ = 0;
     u32 sent_of_front_ = 0;
-    std::vector<AckRun> acks_sending_;
+    std::vector<AckRun> acks_sending_;  // from acks_at_ on
+    std::size_t acks_at_ = 0;
     bool tx_over_ = false;
     std::atomic<bool> want_write_{false};
 
     // Written by one half, read by others.
     std::atomic<u64> queued_bytes_{0};
     std::atomic<i64> rx_progress_, tx_progress_, tx_oldest_{0};
-    std::atomic<bool> rx_partial_{false};
+    std::atomic<u32> rx_missing_{0};  // bytes of a frame that has come in part, as far as known
     std::atomic<u64> rx_bytes_{0}, tx_bytes_{0}, rx_msgs_{0}, tx_msgs_{0};
 };
 

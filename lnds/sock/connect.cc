@@ -7,27 +7,30 @@
 
 namespace ulnet::sock {
 
-Result<Outgoing*> Outgoing::make(SockNi& ni, Peer& peer, ConnType type) {
-    const u32 local = ni.nid().address4();
-    const Endpoint to{peer.id().nid.address4(), static_cast<u16>(ni.tunable(Tunable::accept_port))};
+Result<Outgoing*> Outgoing::make(SockNi& ni, Peer& peer, ConnType type, u32 version) {
+    const Endpoint to{Address(peer.id().nid), ni.port(type)};
     const bool low = ni.privileged() && !ni.guest();
-    auto stream = ni.os().connect(local, low ? LocalPort::privileged : LocalPort::any, to);
+    Origin from = ni.origin();
+    from.ports = low ? LocalPort::privileged : LocalPort::any;
+    auto stream = ni.os().connect(from, to);
     if (low && !stream.ok() &&
         (stream.status() == Status(-EACCES) || stream.status() == Status(-EPERM))) {
         ni.become_guest();
-        stream = ni.os().connect(local, LocalPort::any, to);
+        from.ports = LocalPort::any;
+        stream = ni.os().connect(from, to);
     }
     if (!stream.ok()) return stream.status();
-    return new Outgoing(ni, peer, type, std::move(*stream));
+    return new Outgoing(ni, peer, type, version, std::move(*stream));
 }
 
-Outgoing::Outgoing(SockNi& ni, Peer& peer, ConnType type, std::unique_ptr<Stream> to)
+Outgoing::Outgoing(SockNi& ni, Peer& peer, ConnType type, u32 version, std::unique_ptr<Stream> to)
     : Handshake(ni.sched(), peer.cpt(), std::move(to), ni.timeout()), ni_(ni), peer_(peer),
-      type_(type) {
+      type_(type), version_(version), remote_(stream()->remote()) {
     ni_.ref();
     peer_.ref();
     queue_out(encode_conn_request(ConnRequest::to(peer.id().nid)));
     Hello hello;
+    hello.version = version;
     hello.src_nid = ni.nid();
     hello.dst_nid = peer.id().nid;
     hello.src_incarnation = ni.incarnation();
@@ -69,8 +72,8 @@ Status Outgoing::check_answer() {
     answer_ = *hello;
     const ProcessId& wanted = peer_.id();
     if (answer_.src_nid != wanted.nid || answer_.src_pid != wanted.pid) return Status(-EPROTO);
-    if (answer_.version != version_spoken) return Status(-EPROTO);
-    if (answer_.type == static_cast<u32>(ConnType::none)) return Status(-EALREADY);
+    if (answer_.type == static_cast<u32>(ConnType::none))
+        return answer_.version == version_ ? Status(-EALREADY) : Status(-EPROTONOSUPPORT);
     return invert(answer_.type) == type_ ? ok_status : Status(-EPROTO);
 }
 
@@ -86,8 +89,15 @@ void Outgoing::concluded(Status status) {
         peer_.dial_refused();
         return;
     }
+    if (status == Status(-EPROTONOSUPPORT)) {
+        ni_.count(Count::refusals_received);
+        peer_.dial_renegotiated(answer_.version);
+        return;
+    }
     ni_.count(Count::connect_failures);
-    ni_.note("connecting to " + to_text(peer_.id().nid) + " failed: " + status.text());
+    const char* const stage = connected_ ? ", connected, waiting for the HELLO: " : ": ";
+    ni_.note("connecting to " + to_text(peer_.id().nid) + " at " + to_text(remote_) + " (" +
+             std::string(to_text(type_)) + ") failed" + stage + status.text());
     peer_.dial_failed(status.code());
 }
 

@@ -13,10 +13,10 @@ class SockNi;
 class Outgoing final : public Handshake {
  public:
     // Begins to connect. ok: start() the result; else the attempt has failed with this error.
-    static Result<Outgoing*> make(SockNi&, Peer&, ConnType);
+    static Result<Outgoing*> make(SockNi&, Peer&, ConnType, u32 version);
 
  private:
-    Outgoing(SockNi&, Peer&, ConnType, std::unique_ptr<Stream>);
+    Outgoing(SockNi&, Peer&, ConnType, u32 version, std::unique_ptr<Stream>);
     ~Outgoing() override;
     std::optional<Status> advance() override;
     void concluded(Status) override;
@@ -25,6 +25,8 @@ class Outgoing final : public Handshake {
     SockNi& ni_;
     Peer& peer_;
     const ConnType type_;
+    const u32 version_;
+    const Endpoint remote_;
     bool connected_ = false;
     Hello answer_;
 };

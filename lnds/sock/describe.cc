@@ -36,11 +36,20 @@ void SockNi::describe(ctl::Value& out) const {
     out.set("guest", guest());
     out.set("conns_per_peer", conns_per_peer());
     {
-        const std::lock_guard guard(listener_lock_);
-        out.set("listen",
-                listener_ != nullptr ? ctl::Value(to_text(listener_->wanted())) : ctl::Value());
-        out.set("accept_dropped", listener_ != nullptr ? listener_->dropped() : u64{0});
-        out.set("accept_shortages", listener_ != nullptr ? listener_->shortages() : u64{0});
+        const std::lock_guard guard(listeners_lock_);
+        const auto place = [](const Listener* listener) {
+            return listener != nullptr ? ctl::Value(to_text(listener->wanted())) : ctl::Value();
+        };
+        out.set("listen", place(listeners_[0]));
+        if (listeners_[1] != nullptr) out.set("listen_bulk", place(listeners_[1]));
+        u64 dropped = 0, shortages = 0;
+        for (const Listener* const listener : listeners_) {
+            if (listener == nullptr) continue;
+            dropped += listener->dropped();
+            shortages += listener->shortages();
+        }
+        out.set("accept_dropped", dropped);
+        out.set("accept_shortages", shortages);
     }
     ctl::Value counters = ctl::Value::map();
     for (std::size_t i = 0; i < std::size(count_names); ++i)

@@ -2,69 +2,63 @@
 // checksums. Called by the receive and transmit halves of connections and by tests; pure.
 #include <isa-l.h>
 
-#include "lnds/sock/wire.h"
+#include "lnds/sock/proto.h"
 
 namespace ulnet::sock {
 namespace {
 
 constexpr u64 cookie_keepalive = 1;
 
-u32 hdr_bytes(u32 version) {
-    return version == 4 ? hdr16_bytes : hdr4_bytes;
-}
-
 }  // namespace
 
 Result<u32> frame_bytes(Framing framing, std::span<const std::byte> have) {
-    if (framing.version == 1) return hdr4_bytes;
-    if (have.size() < 4) return frame_head_bytes;
+    const Proto& proto = proto_of(framing.version);
+    if (!proto.noops()) return proto.header_bytes();
+    if (have.size() < 4) return proto.head_bytes;
     u32 type = 0;
     Reader(have, framing.order).read(type);
-    if (type == static_cast<u32>(FrameType::noop)) return frame_head_bytes;
+    if (type == static_cast<u32>(FrameType::noop)) return proto.head_bytes;
     if (type != static_cast<u32>(FrameType::lnet)) return Status(-EPROTO);
-    return frame_head_bytes + hdr_bytes(framing.version);
+    return proto.header_bytes();
 }
 
 Result<Frame> decode_frame(Framing framing, std::span<const std::byte> bytes) {
+    const Proto& proto = proto_of(framing.version);
     const Result<u32> size = frame_bytes(framing, bytes);
     if (!size.ok()) return size.status();
     if (bytes.size() < *size) return Status(-EPROTO);
     Frame frame;
-    if (framing.version != 1) {
+    if (proto.noops()) {
         Reader(bytes, framing.order).read(frame.head);
         frame.lnet = frame.head.type == static_cast<u32>(FrameType::lnet);
-        bytes = bytes.subspan(frame_head_bytes);
         if (!frame.lnet) return frame;
     }
-    const Result<Hdr> hdr = framing.version == 4 ? decode_hdr16(bytes.first(hdr16_bytes))
-                                                 : decode_hdr4(bytes.first(hdr4_bytes));
+    const Result<Hdr> hdr = proto.decode_hdr(bytes.subspan(proto.head_bytes));
     if (!hdr.ok()) return hdr.status();
     frame.hdr = *hdr;
     return frame;
 }
 
 u32 encode_frame(Framing framing, const Frame& frame, std::span<std::byte> to) {
-    u32 used = 0;
-    if (framing.version != 1) {
+    const Proto& proto = proto_of(framing.version);
+    if (proto.noops()) {
         Writer writer(to, framing.order);
         CHECK(writer.write(frame.head));
-        used = frame_head_bytes;
-        if (!frame.lnet) return used;
+        if (!frame.lnet) return proto.head_bytes;
     }
-    if (framing.version == 4)
-        encode_hdr16(frame.hdr, to.subspan(used).first<hdr16_bytes>());
-    else
-        encode_hdr4(frame.hdr, to.subspan(used).first<hdr4_bytes>());
-    return used + hdr_bytes(framing.version);
+    CHECK(frame.lnet);
+    proto.encode_hdr(frame.hdr, to.subspan(proto.head_bytes));
+    return proto.header_bytes();
 }
 
 Result<ZcAck> zc_ack_of(u32 version, const Frame& frame) {
     const u64 c0 = frame.head.cookie0;
     const u64 c1 = frame.head.cookie1;
     ZcAck ack;
-    if (version == 1 || c1 == 0) return ack;
+    const Proto& proto = proto_of(version);
+    if (!proto.noops() || c1 == 0) return ack;
     ack = {ZcAck::Kind::one, c1, c1};
-    if (frame.lnet || version == 2) return ack;
+    if (frame.lnet || !proto.ack_runs) return ack;
     if (c1 == cookie_keepalive) {
         if (c0 > 1) return Status(-EPROTO);
         ack.kind = ZcAck::Kind::keepalive;
@@ -82,13 +76,13 @@ u32 crc_update(u32 crc, std::span<const std::byte> bytes) {
                             bytes.size());
 }
 
-u32 crc_start(Framing framing, const Frame& frame) {
-    if (framing.version != 2) return crc_seed;
-    Frame zeroed = frame;
-    zeroed.head.checksum = 0;
-    std::array<std::byte, frame_bytes_max> bytes{};
-    const u32 size = encode_frame(framing, zeroed, bytes);
-    return crc_update(crc_seed, std::span(bytes).first(size));
+u32 crc_start(Framing framing, std::span<const std::byte> header) {
+    if (!proto_of(framing.version).checksums) return crc_seed;
+    constexpr std::size_t at = wire_offset<FrameHead>("checksum");
+    constexpr std::array<std::byte, sizeof(FrameHead::checksum)> zero{};
+    u32 crc = crc_update(crc_seed, header.first(at));
+    crc = crc_update(crc, zero);
+    return crc_update(crc, header.subspan(at + zero.size()));
 }
 
 }  // namespace ulnet::sock

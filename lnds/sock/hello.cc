@@ -39,39 +39,8 @@ Result<Prefix> read_prefix(std::span<const std::byte> have) {
     }
     if (have.size() < prefix_bytes) return Prefix{};
     Reader(have.subspan(4), prefix.order).read(prefix.version);
-    if (prefix.version < 2 || prefix.version > 4) return Status(-EPROTONOSUPPORT);
+    if (prefix.version < 2 || prefix.version > version_max) return Status(-EPROTONOSUPPORT);
     return prefix;
-}
-
-std::size_t fixed_bytes(u32 version) {
-    if (version == 1) return wire_size<HelloV1>();
-    return version == 4 ? wire_size<HelloV4>() : wire_size<HelloV3>();
-}
-
-// Number of addresses behind the fixed part.
-u32 ips_of(const Prefix& prefix, std::span<const std::byte> fixed) {
-    u32 count = 0;
-    if (prefix.version == 1) {
-        Reader(fixed.subspan(wire_offset<HelloV1>("payload_length")), Order::little).read(count);
-        return count / 4;
-    }
-    const std::size_t at =
-        prefix.version == 4 ? wire_offset<HelloV4>("nips") : wire_offset<HelloV3>("nips");
-    Reader(fixed.subspan(at), prefix.order).read(count);
-    return count;
-}
-
-void take_v1(Reader& reader, Hello& hello, bool& valid) {
-    HelloV1 raw;
-    reader.read(raw);
-    hello.src_nid = Nid::from_nid4(raw.src_nid);
-    hello.dst_nid = Nid();
-    hello.dst_pid = raw.dest_pid;
-    hello.src_pid = raw.src_pid;
-    hello.src_incarnation = raw.incarnation;
-    hello.type = raw.conn_type;
-    hello.nips = raw.payload_length / 4;
-    valid = raw.type == lnet_type_hello && raw.payload_length % 4 == 0;
 }
 
 template <class Raw> void take_common(const Raw& raw, Hello& hello) {
@@ -94,6 +63,19 @@ template <class Raw> void put_common(const Hello& hello, Raw& raw) {
     raw.nips = hello.nips;
 }
 
+bool take_v1(Reader& reader, Hello& hello) {
+    HelloV1 raw;
+    reader.read(raw);
+    hello.src_nid = Nid::from_nid4(raw.src_nid);
+    hello.dst_nid = Nid();
+    hello.dst_pid = raw.dest_pid;
+    hello.src_pid = raw.src_pid;
+    hello.src_incarnation = raw.incarnation;
+    hello.type = raw.conn_type;
+    hello.nips = raw.payload_length / 4;
+    return raw.type == lnet_type_hello && raw.payload_length % 4 == 0;
+}
+
 void put_v1(const Hello& hello, Writer& writer) {
     HelloV1 raw;
     raw.magic = hello_magic_v1;
@@ -107,6 +89,62 @@ void put_v1(const Hello& hello, Writer& writer) {
     raw.incarnation = hello.src_incarnation;
     raw.conn_type = hello.type;
     writer.write(raw);
+}
+
+bool take_v3(Reader& reader, Hello& hello) {
+    HelloV3 raw{};
+    reader.read(raw);
+    take_common(raw, hello);
+    hello.src_nid = Nid::from_nid4(raw.src_nid);
+    hello.dst_nid = Nid::from_nid4(raw.dst_nid);
+    return true;
+}
+
+void put_v3(const Hello& hello, Writer& writer) {
+    HelloV3 raw{};
+    put_common(hello, raw);
+    raw.src_nid = hello.src_nid.nid4();
+    raw.dst_nid = hello.dst_nid.nid4();
+    writer.write(raw);
+}
+
+bool take_v4(Reader& reader, Hello& hello) {
+    HelloV4 raw{};
+    reader.read(raw);
+    take_common(raw, hello);
+    hello.src_nid = Nid::from_raw(raw.src_nid);
+    hello.dst_nid = Nid::from_raw(raw.dst_nid);
+    return true;
+}
+
+void put_v4(const Hello& hello, Writer& writer) {
+    HelloV4 raw{};
+    put_common(hello, raw);
+    raw.src_nid = hello.src_nid.raw();
+    raw.dst_nid = hello.dst_nid.raw();
+    writer.write(raw);
+}
+
+// The HELLO of one version.
+struct Form {
+    std::size_t fixed_bytes;
+    std::size_t count_at;  // where the number of addresses behind the fixed part stands,
+    u32 count_unit;        // counted in these
+    // False: not a HELLO. Too few bytes show in the reader.
+    bool (*take)(Reader&, Hello&);
+    void (*put)(const Hello&, Writer&);
+};
+
+constexpr Form forms[] = {
+    {wire_size<HelloV1>(), wire_offset<HelloV1>("payload_length"), 4, take_v1, put_v1},
+    {wire_size<HelloV3>(), wire_offset<HelloV3>("nips"), 1, take_v3, put_v3},
+    {wire_size<HelloV3>(), wire_offset<HelloV3>("nips"), 1, take_v3, put_v3},
+    {wire_size<HelloV4>(), wire_offset<HelloV4>("nips"), 1, take_v4, put_v4},
+};
+static_assert(std::size(forms) == version_max);
+
+const Form& form_of(u32 version) {
+    return forms[version - 1];
 }
 
 }  // namespace
@@ -151,36 +189,24 @@ Result<std::size_t> hello_bytes(std::span<const std::byte> have) {
     const Result<Prefix> prefix = read_prefix(have);
     if (!prefix.ok()) return prefix.status();
     if (prefix->version == 0) return prefix_bytes;
-    const std::size_t fixed = fixed_bytes(prefix->version);
-    if (have.size() < fixed) return fixed;
-    const u32 count = ips_of(*prefix, have);
+    const Form& form = form_of(prefix->version);
+    if (have.size() < form.fixed_bytes) return form.fixed_bytes;
+    u32 count = 0;
+    Reader(have.subspan(form.count_at), prefix->order).read(count);
+    count /= form.count_unit;
     if (count > hello_ips_max) return Status(-EPROTO);
-    return fixed + 4 * std::size_t{count};
+    return form.fixed_bytes + 4 * std::size_t{count};
 }
 
 Result<Hello> decode_hello(std::span<const std::byte> bytes) {
     const Result<Prefix> prefix = read_prefix(bytes);
     if (!prefix.ok()) return prefix.status();
+    if (prefix->version == 0) return Status(-EPROTO);
     Hello hello;
     hello.version = prefix->version;
     hello.order = prefix->order;
     Reader reader(bytes, prefix->order);
-    bool valid = prefix->version != 0;
-    if (hello.version == 1) {
-        take_v1(reader, hello, valid);
-    } else if (hello.version == 4) {
-        HelloV4 raw{};
-        reader.read(raw);
-        take_common(raw, hello);
-        hello.src_nid = Nid::from_raw(raw.src_nid);
-        hello.dst_nid = Nid::from_raw(raw.dst_nid);
-    } else {
-        HelloV3 raw{};
-        reader.read(raw);
-        take_common(raw, hello);
-        hello.src_nid = Nid::from_nid4(raw.src_nid);
-        hello.dst_nid = Nid::from_nid4(raw.dst_nid);
-    }
+    const bool valid = form_of(hello.version).take(reader, hello);
     if (!valid || !reader.ok() || hello.nips > hello_ips_max || hello.src_nid.any())
         return Status(-EPROTO);
     for (u32 i = 0; i < hello.nips; ++i) {
@@ -193,24 +219,10 @@ Result<Hello> decode_hello(std::span<const std::byte> bytes) {
 
 std::size_t encode_hello(const Hello& hello, std::span<std::byte> to) {
     CHECK(hello.nips <= hello_ips_max);
-    CHECK(hello.version >= 1);
-    CHECK(hello.version <= 4);
+    CHECK(hello.version >= version_min);
+    CHECK(hello.version <= version_max);
     Writer writer(to, hello.version == 1 ? Order::little : hello.order);
-    if (hello.version == 1) {
-        put_v1(hello, writer);
-    } else if (hello.version == 4) {
-        HelloV4 raw{};
-        put_common(hello, raw);
-        raw.src_nid = hello.src_nid.raw();
-        raw.dst_nid = hello.dst_nid.raw();
-        writer.write(raw);
-    } else {
-        HelloV3 raw{};
-        put_common(hello, raw);
-        raw.src_nid = hello.src_nid.nid4();
-        raw.dst_nid = hello.dst_nid.nid4();
-        writer.write(raw);
-    }
+    form_of(hello.version).put(hello, writer);
     for (u32 i = 0; i < hello.nips; ++i) writer.write(hello.ips[i]);
     CHECK(writer.ok());
     return writer.size();

@@ -6,6 +6,7 @@
 #include "lnds/sock/lnd.h"
 #include "lnds/sock/ni.h"
 #include "lnds/sock/peer.h"
+#include "lnds/sock/proto.h"
 #include "lnet/wire/acceptor.h"
 
 namespace ulnet::sock {
@@ -63,18 +64,16 @@ std::optional<Status> Incoming::take_request() {
     }
 }
 
-// Versions that we do not speak are refused like unknown ones, so that the peer comes again with
-// ours.
 Status Incoming::take_hello() {
     const Result<Hello> hello = decode_hello(received());
     if (!hello.ok()) return hello.status();
     hello_ = *hello;
-    if (!invert(hello_.type)) return Status(-EPROTO);
-    return hello_.version == version_spoken ? ok_status : Status(-EPROTONOSUPPORT);
+    return invert(hello_.type) ? ok_status : Status(-EPROTO);
 }
 
 Hello Incoming::own_hello(const SockNi& ni) {
     Hello own;
+    own.version = ni.protocol();
     own.src_nid = ni.nid();
     own.dst_nid = ni.nid();
     own.src_incarnation = ni.incarnation();
@@ -89,10 +88,12 @@ void Incoming::concluded(Status status) {
         refuse(std::move(from), acceptor_answer());
         return;
     }
+    // A version that nobody knows, or that cannot say our NID, is answered with ours, so that the
+    // peer comes again with it.
     if (!status.ok() && status != Status(-EPROTONOSUPPORT)) return;
     const Ref<SockNi> ni = listener_.lnd().find_ni(target_);
     if (!ni) return;
-    if (status.ok()) {
+    if (status.ok() && proto_of(hello_.version).carries(ni->nid())) {
         offer(*ni, std::move(from));
         return;
     }
@@ -106,8 +107,9 @@ void Incoming::offer(SockNi& ni, std::unique_ptr<Stream> from) {
     const Endpoint remote = from->remote();
     ProcessId id{hello_.src_nid, hello_.src_pid};
     if (ni.privileged() && remote.port > privileged_high)
-        id = {Nid::ipv4(ni.nid().net(), remote.address), remote.port | pid_user_flag};
+        id = {remote.address.nid(ni.nid().net()), remote.port | pid_user_flag};
     Hello reply = own_hello(ni);
+    reply.version = hello_.version;
     reply.dst_nid = id.nid;
     reply.dst_pid = hello_.dst_pid;
     reply.dst_incarnation = hello_.dst_incarnation;

@@ -24,27 +24,75 @@ Status last_error() {
     return Status(-errno);
 }
 
-sockaddr_in to_sockaddr(const Endpoint& at) {
-    sockaddr_in raw{};
-    raw.sin_family = AF_INET;
-    raw.sin_addr.s_addr = htonl(at.address);
-    raw.sin_port = htons(at.port);
-    return raw;
-}
+// An Endpoint as the system calls want it, and back.
+class SockAddr {
+ public:
+    SockAddr() : size_(sizeof raw_) {}  // to be filled in
+    explicit SockAddr(const Endpoint& at) {
+        if (at.address.ipv6()) {
+            raw_.ipv6.sin6_family = AF_INET6;
+            std::ranges::copy(at.address.bytes(), raw_.ipv6.sin6_addr.s6_addr);
+            raw_.ipv6.sin6_port = htons(at.port);
+            size_ = sizeof raw_.ipv6;
+        } else {
+            raw_.ipv4.sin_family = AF_INET;
+            raw_.ipv4.sin_addr.s_addr = htonl(at.address.tail());
+            raw_.ipv4.sin_port = htons(at.port);
+            size_ = sizeof raw_.ipv4;
+        }
+    }
+    Endpoint endpoint() const {
+        if (raw_.any.sa_family == AF_INET6)
+            return {Address(raw_.ipv6.sin6_addr.s6_addr), ntohs(raw_.ipv6.sin6_port)};
+        return {ntohl(raw_.ipv4.sin_addr.s_addr), ntohs(raw_.ipv4.sin_port)};
+    }
+    sockaddr* raw() { return &raw_.any; }
+    socklen_t& size() { return size_; }
 
-Endpoint to_endpoint(const sockaddr_in& raw) {
-    return {ntohl(raw.sin_addr.s_addr), ntohs(raw.sin_port)};
-}
+ private:
+    union {
+        sockaddr any;
+        sockaddr_in ipv4;
+        sockaddr_in6 ipv6;
+    } raw_{};
+    socklen_t size_ = 0;
+};
 
 Status bind_to(int fd, const Endpoint& at) {
-    const sockaddr_in raw = to_sockaddr(at);
-    return ::bind(fd, reinterpret_cast<const sockaddr*>(&raw), sizeof raw) == 0 ? ok_status
-                                                                                : last_error();
+    SockAddr to(at);
+    return ::bind(fd, to.raw(), to.size()) == 0 ? ok_status : last_error();
+}
+
+Status bind_to_interface(int fd, const std::string& interface) {
+    if (interface.empty()) return ok_status;
+    const auto size = static_cast<socklen_t>(interface.size());
+    if (::setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, interface.data(), size) == 0)
+        return ok_status;
+    // EPERM would be taken for a matter of ports.
+    return errno == EPERM ? Status(-ENODEV) : last_error();
 }
 
 void set_int(int fd, int level, int option, int value) {
     // A kernel that does not know an option works without it.
     static_cast<void>(::setsockopt(fd, level, option, &value, sizeof value));
+}
+
+void set_tos(int fd, const Address& address, i32 tos) {
+    if (tos < 0) return;
+    if (address.ipv6())
+        set_int(fd, IPPROTO_IPV6, IPV6_TCLASS, tos);
+    else
+        set_int(fd, IPPROTO_IP, IP_TOS, tos);
+}
+
+// Negative: errno tells why.
+int make_socket(const Address& address) {
+    if (!address.ipv4() && !address.ipv6()) {
+        errno = EAFNOSUPPORT;
+        return -1;
+    }
+    const int family = address.ipv6() ? AF_INET6 : AF_INET;
+    return ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
 // The descriptor and its watch, shared by streams and listeners.
@@ -69,10 +117,9 @@ class Socket {
     }
     int fd() const { return fd_; }
     Endpoint local() const {
-        sockaddr_in raw{};
-        socklen_t size = sizeof raw;
-        static_cast<void>(::getsockname(fd_, reinterpret_cast<sockaddr*>(&raw), &size));
-        return to_endpoint(raw);
+        SockAddr at;
+        static_cast<void>(::getsockname(fd_, at.raw(), &at.size()));
+        return at.endpoint();
     }
 
  private:
@@ -130,7 +177,7 @@ class KernelStream final : public Stream {
             set_int(fd, SOL_SOCKET, SO_SNDBUF, static_cast<int>(options.tx_buffer));
         if (options.rx_buffer > 0)
             set_int(fd, SOL_SOCKET, SO_RCVBUF, static_cast<int>(options.rx_buffer));
-        if (options.tos >= 0) set_int(fd, IPPROTO_IP, IP_TOS, options.tos);
+        set_tos(fd, remote_.address, options.tos);
         if (options.eager_ack) set_int(fd, IPPROTO_TCP, TCP_QUICKACK, 1);
     }
     Endpoint local() const override { return socket_.local(); }
@@ -147,13 +194,12 @@ class KernelListener final : public StreamListener {
     Status watch(CptId cpt, StreamSink& sink) override { return socket_.watch(cpt, sink); }
     void unwatch(Task& done) override { socket_.unwatch(done); }
     Result<std::unique_ptr<Stream>> accept() override {
-        sockaddr_in raw{};
-        socklen_t size = sizeof raw;
-        const int fd = ::accept4(socket_.fd(), reinterpret_cast<sockaddr*>(&raw), &size,
-                                 SOCK_NONBLOCK | SOCK_CLOEXEC);
+        SockAddr from;
+        const int fd =
+            ::accept4(socket_.fd(), from.raw(), &from.size(), SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) return last_error();
         return std::unique_ptr<Stream>(
-            std::make_unique<KernelStream>(socket_.sources(), fd, to_endpoint(raw)));
+            std::make_unique<KernelStream>(socket_.sources(), fd, from.endpoint()));
     }
     Endpoint local() const override { return socket_.local(); }
 
@@ -165,21 +211,23 @@ class KernelOs final : public StreamOs {
  public:
     KernelOs(Sched& sched, ReadinessSources sources)
         : sched_(sched), sources_(std::move(sources)) {}
-    Result<std::unique_ptr<StreamListener>> listen(const Endpoint& at, u32 backlog) override {
-        const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    Result<std::unique_ptr<StreamListener>> listen(const Endpoint& at, u32 backlog,
+                                                   const std::string& interface) override {
+        const int fd = make_socket(at.address);
         if (fd < 0) return last_error();
         auto listener = std::make_unique<KernelListener>(sources_, fd);
         set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+        const Status device = bind_to_interface(fd, interface);
+        if (!device.ok()) return device;
         const Status status = bind_to(fd, at);
         if (!status.ok()) return status;
         if (::listen(fd, static_cast<int>(backlog)) != 0) return last_error();
         return std::unique_ptr<StreamListener>(std::move(listener));
     }
-    Result<std::unique_ptr<Stream>> connect(u32 local_address, LocalPort ports,
-                                            const Endpoint& to) override {
-        if (ports == LocalPort::any) return connect_from({local_address, 0}, to);
+    Result<std::unique_ptr<Stream>> connect(const Origin& from, const Endpoint& to) override {
+        if (from.ports == LocalPort::any) return connect_from(from, 0, to);
         for (u16 port = privileged_high; port >= privileged_low; --port) {
-            auto stream = connect_from({local_address, port}, to);
+            auto stream = connect_from(from, port, to);
             if (stream.ok()) return stream;
             const int code = stream.status().code();
             if (code != -EADDRINUSE && code != -EADDRNOTAVAIL) return stream.status();
@@ -218,20 +266,22 @@ class KernelOs final : public StreamOs {
         Sched& sched = sched_;
         if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) sched.post(cpt, *last);
     }
-    Result<std::unique_ptr<Stream>> connect_from(const Endpoint& from, const Endpoint& to) {
-        const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    Result<std::unique_ptr<Stream>> connect_from(const Origin& from, u16 port, const Endpoint& to) {
+        if (!to.address.same_family(from.address)) return Status(-EAFNOSUPPORT);
+        const int fd = make_socket(to.address);
         if (fd < 0) return last_error();
         auto stream = std::make_unique<KernelStream>(sources_, fd, to);
         // Ports of connections in TIME_WAIT may be used again, as the kernel's connector does.
         set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+        set_tos(fd, to.address, from.tos);
+        const Status device = bind_to_interface(fd, from.interface);
+        if (!device.ok()) return device;
         // Without a port of our choice, the port is taken at connect(), when all four are known.
-        if (from.port == 0) set_int(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
-        const Status status = bind_to(fd, from);
+        if (port == 0) set_int(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+        const Status status = bind_to(fd, {from.address, port});
         if (!status.ok()) return status;
-        const sockaddr_in raw = to_sockaddr(to);
-        if (::connect(fd, reinterpret_cast<const sockaddr*>(&raw), sizeof raw) != 0 &&
-            errno != EINPROGRESS)
-            return last_error();
+        SockAddr raw(to);
+        if (::connect(fd, raw.raw(), raw.size()) != 0 && errno != EINPROGRESS) return last_error();
         return std::unique_ptr<Stream>(std::move(stream));
     }
 
@@ -243,15 +293,6 @@ class KernelOs final : public StreamOs {
 };
 
 }  // namespace
-
-std::string to_text(const Endpoint& at) {
-    std::string text;
-    for (int shift = 24; shift >= 0; shift -= 8) {
-        text += std::to_string((at.address >> shift) & 0xff);
-        text += shift > 0 ? '.' : ':';
-    }
-    return text + std::to_string(at.port);
-}
 
 std::unique_ptr<StreamOs> make_kernel_os(Sched& sched, ReadinessSources sources) {
     return std::make_unique<KernelOs>(sched, std::move(sources));

@@ -30,10 +30,13 @@ std::string explain(const Endpoint& at, Status status) {
     std::string why = "tcp: cannot listen on " + to_text(at) + ": ";
     switch (-status.code()) {
     case EADDRINUSE:
-        return why + "the port is in use; set accept_port to a free one on all nodes, or end what "
+        return why + "the port is in use; set accept_port (accept_port_bulk) to a free one on all "
+                     "nodes, or end what "
                      "listens there";
     case EADDRNOTAVAIL:
         return why + "this machine does not have the address; name an interface that has it";
+    case ENODEV:
+        return why + "cannot be bound to the interface; bind_interface=0 leaves it to the routes";
     case EACCES:
     case EPERM:
         return why + "not permitted; ports below 1024 need CAP_NET_BIND_SERVICE, accept_port may "
@@ -41,6 +44,23 @@ std::string explain(const Endpoint& at, Status status) {
     default:
         return why + status.text();
     }
+}
+
+// What is wrong with the NID of an NI; empty: nothing.
+std::string wrong_nid(const NiConfig& config) {
+    const Address address(config.nid);
+    if (config.net.type() != NetType::tcp || config.nid.any() || config.nid.net() != config.net ||
+        !(address.ipv4() || address.ipv6()))
+        return " is not an IPv4 or IPv6 address on " + to_text(config.net);
+    if (address.link_local())
+        return " is link-local, which no NID of another node can be reached by; use a global "
+               "address or one of fd00::/8";
+    return {};
+}
+
+Listener::Rules rules_of(const NiConfig& config) {
+    return {static_cast<Accept>(configured(config, Tunable::accept)),
+            std::chrono::seconds(configured(config, Tunable::accept_timeout))};
 }
 
 // NIs with one address, on different nets, share a listener, so what it goes by must be the same.
@@ -92,10 +112,8 @@ Error SockLnd::check_together(std::span<const i64> values) const {
 
 Result<std::unique_ptr<LndNi>> SockLnd::open(const NiConfig& config, LndUp& up, Sched& sched,
                                              std::string& why) {
-    if (config.net.type() != NetType::tcp || config.nid.any() || !config.nid.is_nid4() ||
-        config.nid.net() != config.net) {
-        why = "tcp: the NID " + to_text(config.nid) + " is not an IPv4 address on " +
-              to_text(config.net);
+    if (const std::string wrong = wrong_nid(config); !wrong.empty()) {
+        why = "tcp: the NID " + to_text(config.nid) + wrong;
         return Status(-EINVAL);
     }
     for (const CptId cpt : config.cpts) {
@@ -111,20 +129,16 @@ Result<std::unique_ptr<LndNi>> SockLnd::open(const NiConfig& config, LndUp& up, 
     }
     auto ni = std::make_unique<SockNi>(config, up, sched, SockNi::Shared{*this, **os},
                                        conns_per_peer_of(link_speed(config.interface)));
-    Listener* listener = nullptr;
-    if (configured(config, Tunable::accept) != static_cast<i64>(Accept::none)) {
-        const Result<Listener*> got = acquire_listener(config, **os, sched, why);
-        if (!got.ok()) {
-            abandon_os(**os);
-            return got.status();
-        }
-        listener = *got;
+    const Result<Listeners> listeners = acquire_listeners(config, **os, sched, why);
+    if (!listeners.ok()) {
+        abandon_os(**os);
+        return listeners.status();
     }
     {
         const std::lock_guard guard(lock_);
         nis_.push_back(ni.get());
     }
-    ni->start(listener);
+    ni->start(*listeners);
     return std::unique_ptr<LndNi>(std::move(ni));
 }
 
@@ -197,37 +211,68 @@ void SockLnd::destroy_os(StreamOs& os) {
     os_gone_.notify_all();
 }
 
+SockLnd::SharedListener* SockLnd::find_listener(const Endpoint& at) {
+    for (SharedListener& shared : listeners_)
+        if (shared.listener->wanted() == at) return &shared;
+    return nullptr;
+}
+
 // Two NIs with one address, on different nets, share a listener.
-Result<Listener*> SockLnd::acquire_listener(const NiConfig& config, StreamOs& os, Sched& sched,
-                                            std::string& why) {
-    const Endpoint at{config.nid.address4(),
-                      static_cast<u16>(configured(config, Tunable::accept_port))};
-    const Listener::Rules rules{static_cast<Accept>(configured(config, Tunable::accept)),
-                                std::chrono::seconds(configured(config, Tunable::accept_timeout))};
+Result<SockLnd::Place> SockLnd::find_place(const NiConfig& config, StreamOs& os, u16 port,
+                                           std::string& why) {
+    const Endpoint at{Address(config.nid), port};
+    const Listener::Rules rules = rules_of(config);
     {
         const std::lock_guard guard(lock_);
-        for (SharedListener& shared : listeners_) {
-            if (shared.listener->wanted() != at) continue;
-            if (shared.listener->rules() != rules) {
-                why = explain_rules(at, shared.listener->rules(), rules);
-                return Status(-EINVAL);
-            }
-            ++shared.users;
-            return shared.listener;
+        if (const SharedListener* const shared = find_listener(at)) {
+            if (shared->listener->rules() == rules) return Place{at, nullptr};
+            why = explain_rules(at, shared->listener->rules(), rules);
+            return Status(-EINVAL);
         }
     }
-    auto stream = os.listen(at, static_cast<u32>(configured(config, Tunable::accept_backlog)));
+    auto stream = os.listen(
+        at, static_cast<u32>(configured(config, Tunable::accept_backlog)),
+        configured(config, Tunable::bind_interface) != 0 ? config.interface : std::string());
     if (!stream.ok()) {
         why = explain(at, stream.status());
         return stream.status();
     }
-    auto* const listener = new Listener(*this, sched, config.cpts.empty() ? 0 : config.cpts.front(),
-                                        std::move(*stream), at, rules);
-    {
-        const std::lock_guard guard(lock_);
-        listeners_.push_back({listener, 1});
+    return Place{at, std::move(*stream)};
+}
+
+// All of them or none: a listener that works cannot be taken back without an NI.
+Result<Listeners> SockLnd::acquire_listeners(const NiConfig& config, StreamOs& os, Sched& sched,
+                                             std::string& why) {
+    Listeners listeners{};
+    if (configured(config, Tunable::accept) == static_cast<i64>(Accept::none)) return listeners;
+    const auto port = static_cast<u16>(configured(config, Tunable::accept_port));
+    const auto bulk = static_cast<u16>(configured(config, Tunable::accept_port_bulk));
+    std::vector<Place> places;
+    for (const u16 wanted : {port, bulk}) {
+        if (wanted == 0 || (!places.empty() && wanted == port)) continue;
+        auto place = find_place(config, os, wanted, why);
+        if (!place.ok()) return place.status();
+        places.push_back(std::move(*place));
     }
-    return listener;
+    const std::lock_guard guard(lock_);
+    for (const Place& place : places) {
+        if (place.stream != nullptr || find_listener(place.at) != nullptr) continue;
+        why = "tcp: the other net that listened on " + to_text(place.at) + " has just closed";
+        return Status(-EAGAIN);
+    }
+    for (std::size_t i = 0; i < places.size(); ++i) {
+        Place& place = places[i];
+        if (place.stream == nullptr) {
+            SharedListener& shared = *find_listener(place.at);
+            ++shared.users;
+            listeners[i] = shared.listener;
+            continue;
+        }
+        listeners[i] = new Listener(*this, sched, config.cpts.empty() ? 0 : config.cpts.front(),
+                                    std::move(place.stream), place.at, rules_of(config));
+        listeners_.push_back({listeners[i], 1});
+    }
+    return listeners;
 }
 
 Ref<SockNi> SockLnd::find_ni(const Nid& nid) {
@@ -237,20 +282,22 @@ Ref<SockNi> SockLnd::find_ni(const Nid& nid) {
     return {};
 }
 
-void SockLnd::leave(SockNi& ni, Listener* listener) {
-    bool last = false;
+void SockLnd::leave(SockNi& ni, const Listeners& listeners) {
+    Listeners last{};
     {
         const std::lock_guard guard(lock_);
         std::erase(nis_, &ni);
-        const auto it =
-            std::find_if(listeners_.begin(), listeners_.end(),
-                         [&](const SharedListener& shared) { return shared.listener == listener; });
-        if (it != listeners_.end() && --it->users == 0) {
-            last = true;
+        for (std::size_t i = 0; i < listeners.size(); ++i) {
+            const auto it = std::find_if(
+                listeners_.begin(), listeners_.end(),
+                [&](const SharedListener& shared) { return shared.listener == listeners[i]; });
+            if (it == listeners_.end() || --it->users > 0) continue;
+            last[i] = listeners[i];
             listeners_.erase(it);
         }
     }
-    if (last) listener->close(Ref<SockNi>::of(ni));
+    for (Listener* const listener : last)
+        if (listener != nullptr) listener->close(Ref<SockNi>::of(ni));
 }
 
 std::unique_ptr<Lnd> make_sock_lnd(SockBackEnd back_end) {

@@ -2,6 +2,7 @@
 // the control strand; the rest by NIs and handshakes from any worker.
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -15,6 +16,7 @@
 namespace ulnet::sock {
 
 class SockNi;
+using Listeners = std::array<Listener*, 2>;
 
 using StreamOsMaker = std::function<Result<std::unique_ptr<StreamOs>>(Sched&)>;
 
@@ -31,9 +33,9 @@ class SockLnd final : public Lnd {
 
     // The NI that has exactly this NID.
     Ref<SockNi> find_ni(const Nid&);
-    // An NI closes: it is found no more, and its listener ends with the last user. The reference
+    // An NI closes: it is found no more, and its listeners end with their last user. The reference
     // passes on to whoever still works for it.
-    void leave(SockNi&, Listener*);
+    void leave(SockNi&, const Listeners&);
     // The NI has quiesced and needs no events any more. False: `done` is posted when the event
     // sources, which were its alone, have gone; true: nothing to wait for.
     bool release_os(StreamOs&, Task& done);
@@ -53,7 +55,14 @@ class SockLnd final : public Lnd {
     Result<StreamOs*> acquire_os(Sched&);
     void abandon_os(StreamOs&);
     SharedOs& find_os(const StreamOs&);  // with the lock held
-    Result<Listener*> acquire_listener(const NiConfig&, StreamOs&, Sched&, std::string& why);
+    // Where to listen: a stream of our own, or none when another NI listens there already.
+    struct Place {
+        Endpoint at;
+        std::unique_ptr<StreamListener> stream;
+    };
+    Result<Listeners> acquire_listeners(const NiConfig&, StreamOs&, Sched&, std::string& why);
+    Result<Place> find_place(const NiConfig&, StreamOs&, u16 port, std::string& why);
+    SharedListener* find_listener(const Endpoint&);  // with the lock held
 
     const StreamOsMaker make_os_;
     std::mutex lock_;  // guards: all below

@@ -56,14 +56,24 @@ SockNi::SockNi(const NiConfig& config, LndUp& up, Sched& sched, Shared shared,
 
 SockNi::~SockNi() = default;
 
-void SockNi::start(Listener* listener) {
+void SockNi::start(const Listeners& listeners) {
     {
-        const std::lock_guard guard(listener_lock_);
-        listener_ = listener;
+        const std::lock_guard guard(listeners_lock_);
+        listeners_ = listeners;
     }
-    if (listener != nullptr) listener->start();
+    for (Listener* const listener : listeners)
+        if (listener != nullptr) listener->start();
+    tell_of_untyped();
     ref();
     arm_tick();
+}
+
+// Our own nodes do send on untyped connections of any version.
+void SockNi::tell_of_untyped() {
+    if (tunable(Tunable::typed_conns) != 0 || protocol() < 3) return;
+    note("typed_conns=0 with version " + std::to_string(protocol()) +
+         " of the protocol: kernel nodes send nothing on untyped connections of versions 3 and 4" +
+         (nid().is_nid4() ? "; protocol=2 makes them answer" : ", and IPv6 needs version 4"));
 }
 
 // --- the core's calls
@@ -72,8 +82,9 @@ void SockNi::send(Msg& msg) {
     const ProcessId to{msg.next_hop.nid,
                        msg.next_hop.pid == pid_any ? pid_lustre : msg.next_hop.pid};
     CHECK(msg.payload.len >= msg.hdr.payload_length);
-    // Version 3 carries 8-byte NIDs only.
-    if (!to.nid.is_nid4() || !msg.hdr.dest_nid.is_nid4() || !msg.hdr.src_nid.is_nid4()) {
+    // All versions but 4 carry 8-byte NIDs only, and the version may not be known yet.
+    const bool small = to.nid.is_nid4() && msg.hdr.dest_nid.is_nid4() && msg.hdr.src_nid.is_nid4();
+    if (nid().is_nid4() && !small) {
         fail_later(msg, -EAFNOSUPPORT);
         return;
     }
@@ -100,19 +111,23 @@ void SockNi::drop_peer(const Nid& nid) {
 }
 
 Status SockNi::tune(std::size_t index, i64 value) {
-    return tunables_.set(index, value);
+    const Status status = tunables_.set(index, value);
+    const auto which = static_cast<Tunable>(index);
+    if (status.ok() && (which == Tunable::typed_conns || which == Tunable::protocol))
+        tell_of_untyped();
+    return status;
 }
 
 void SockNi::close(Task& done) {
     CHECK(done_ == nullptr);
     done_ = &done;
     closing_.store(true);
-    Listener* listener = nullptr;
+    Listeners listeners{};
     {
-        const std::lock_guard guard(listener_lock_);
-        listener = std::exchange(listener_, nullptr);
+        const std::lock_guard guard(listeners_lock_);
+        listeners = std::exchange(listeners_, {});
     }
-    shared_.lnd.leave(*this, listener);
+    shared_.lnd.leave(*this, listeners);
     for (const auto& shard : shards_) {
         {
             const std::lock_guard guard(shard->lock);
@@ -176,6 +191,12 @@ u32 SockNi::conns_per_peer() const {
     return set > 0 ? set : conns_per_peer_auto_;
 }
 
+u16 SockNi::port(ConnType type) const {
+    const i64 bulk = tunable(Tunable::accept_port_bulk);
+    const bool apart = type != ConnType::control && bulk != 0;
+    return static_cast<u16>(apart ? bulk : tunable(Tunable::accept_port));
+}
+
 StreamOptions SockNi::stream_options() const {
     return {.nodelay = tunable(Tunable::nagle) == 0,
             .keepalive_idle_s = tunables_.get_u32(Tunable::keepalive_idle),
@@ -186,6 +207,13 @@ StreamOptions SockNi::stream_options() const {
             .unacked_timeout_s = tunables_.get_u32(Tunable::sock_timeout) + unacked_grace_s,
             .tos = static_cast<i32>(tunable(Tunable::tos)),
             .eager_ack = tunable(Tunable::eager_ack) != 0};
+}
+
+Origin SockNi::origin() const {
+    return {.address = Address(config_.nid),
+            .ports = LocalPort::any,
+            .tos = static_cast<i32>(tunable(Tunable::tos)),
+            .interface = tunable(Tunable::bind_interface) != 0 ? config_.interface : ""};
 }
 
 void SockNi::become_guest() {
@@ -263,13 +291,16 @@ bool SockNi::tick_step(Budget&) {
         return false;
     }
     const Instant now = sched_.now();
-    Ref<Listener> listener;
+    std::array<Ref<Listener>, Listeners{}.size()> listeners;
     {
-        const std::lock_guard guard(listener_lock_);
-        if (listener_ != nullptr) listener = Ref<Listener>::of(*listener_);
+        const std::lock_guard guard(listeners_lock_);
+        for (std::size_t i = 0; i < listeners.size(); ++i)
+            if (listeners_[i] != nullptr) listeners[i] = Ref<Listener>::of(*listeners_[i]);
     }
-    if (listener) listener->tick(now);
-    listener.reset();
+    for (Ref<Listener>& listener : listeners) {
+        if (listener) listener->tick(now);
+        listener.reset();
+    }
     for (const auto& shard : shards_) {
         for (Ref<Peer>& peer : peers_of(*shard)) {
             peer->tick(now);

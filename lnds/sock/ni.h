@@ -2,6 +2,7 @@
 // it through LndNi from any worker.
 #pragma once
 
+#include <array>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -12,6 +13,7 @@
 #include "lnds/sock/refs.h"
 #include "lnds/sock/stream.h"
 #include "lnds/sock/tunables.h"
+#include "lnds/sock/wire.h"
 #include "lnet/lnd.h"
 
 namespace ulnet::sock {
@@ -19,6 +21,10 @@ namespace ulnet::sock {
 class Listener;
 class Peer;
 class SockLnd;
+
+// Where an NI listens: for all connections, or for those of type CONTROL and for the others;
+// nothing where it does not.
+using Listeners = std::array<Listener*, 2>;
 
 enum class Count : u8 {
     rx_messages,
@@ -55,7 +61,7 @@ class SockNi final : public LndNi, public RefCounted {
     SockNi(const NiConfig&, LndUp&, Sched&, Shared, u32 conns_per_peer_auto);
     ~SockNi() override;
     // Once, when open() has succeeded.
-    void start(Listener*);
+    void start(const Listeners&);
 
     void send(Msg&) override;
     void receive(RxToken, Msg* into, u32 len) override;
@@ -72,10 +78,20 @@ class SockNi final : public LndNi, public RefCounted {
     const Nid& nid() const { return config_.nid; }
     u64 incarnation() const { return incarnation_; }
     i64 tunable(Tunable which) const { return tunables_.get(which); }
+    // Whether it is 1; it is 0 from now on.
+    bool take_once(Tunable which) { return tunables_.take_once(which); }
     const Tunables& tunables() const { return tunables_; }
     Duration timeout() const { return tunables_.seconds(Tunable::sock_timeout); }
     u32 conns_per_peer() const;
+    // Where peers take connections of this type.
+    u16 port(ConnType) const;
+    // The version for peers of which none is known: only version_max can say an IPv6 NID.
+    u32 protocol() const {
+        return nid().is_nid4() ? tunables_.get_u32(Tunable::protocol) : version_max;
+    }
     StreamOptions stream_options() const;
+    // From where we connect, but for the ports.
+    Origin origin() const;
     void count(Count what, u64 amount = 1) const { counters_.add(what, amount); }
     // Ports above 1023 count as guests' (and we try for lower ones).
     bool privileged() const { return tunables_.get(Tunable::privileged) != 0; }
@@ -124,6 +140,7 @@ class SockNi final : public LndNi, public RefCounted {
 
     Shard& shard_of(const Nid&) const;
     std::vector<Ref<Peer>> peers_of(Shard&) const;
+    void tell_of_untyped();
     void arm_tick();
     bool tick_step(Budget&);
     Duration tick_period() const;
@@ -146,8 +163,8 @@ class SockNi final : public LndNi, public RefCounted {
     std::atomic<u32> peers_{0};
     std::atomic<u64> flips_seen_{0};
     LogLimit notes_;
-    mutable std::mutex listener_lock_;  // guards: listener_
-    Listener* listener_ = nullptr;      // in use until close()
+    mutable std::mutex listeners_lock_;  // guards: listeners_
+    Listeners listeners_{};              // in use until close()
     TickTimer tick_timer_{*this};
     StrandOf<SockNi, &SockNi::tick_step> tick_strand_;
     TaskOf<SockNi, &SockNi::quiesce> quiesce_{*this};

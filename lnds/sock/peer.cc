@@ -1,10 +1,9 @@
-// Peers: choosing a connection, opening and admitting connections, ending them together.
+// Peers: opening and admitting connections, ending them together. Choosing: choose.cc.
 #include "lnds/sock/peer.h"
 
 #include <algorithm>
 
 #include "lnds/sock/connect.h"
-#include "lnds/sock/match.h"
 #include "lnds/sock/ni.h"
 
 namespace ulnet::sock {
@@ -12,6 +11,8 @@ namespace {
 
 // Refusals in a row after which a peer is believed to allow no more connections.
 constexpr u32 refusals_enough = 3;
+// Renegotiations in a row after which a peer is believed not to know what it wants.
+constexpr u32 renegotiations_max = version_max;
 constexpr Duration keepalive_gap = std::chrono::seconds(10);
 
 }  // namespace
@@ -20,68 +21,11 @@ Peer::Peer(SockNi& ni, const ProcessId& id, CptId cpt) : ni_(ni), id_(id), cpt_(
 
 Peer::~Peer() = default;
 
-u32 Peer::count(ConnType type) {
-    u32 found = 0;
-    for (Conn& conn : conns_) found += conn.type() == type ? 1 : 0;
-    return found;
-}
-
-u32 Peer::bulk_max() const {
-    return bulk_agreed_ > 0 ? bulk_agreed_ : ni_.conns_per_peer();
-}
-
-// The best match; among equals the one with fewest queued bytes, then the least recently used.
-Conn* Peer::choose(u64 bytes) {
-    const auto min_bulk = static_cast<u64>(ni_.tunable(Tunable::min_bulk));
-    const bool round_robin = ni_.tunable(Tunable::round_robin) != 0;
-    Conn* best = nullptr;
-    Match best_match = Match::no;
-    for (Conn& conn : conns_) {
-        Match match = match_lnet(conn.type(), bytes, min_bulk);
-        // A guest cannot be dialled: what it opened must do.
-        if (match == Match::no && !guest()) continue;
-        bool better = best == nullptr || match > best_match;
-        if (!better && match == best_match) {
-            const u64 queued = conn.queued_bytes();
-            const u64 least = best->queued_bytes();
-            better = queued < least ||
-                     (queued == least && round_robin && conn.last_used < best->last_used);
-        }
-        if (!better) continue;
-        best = &conn;
-        best_match = match;
-    }
-    if (best != nullptr) best->last_used = ++use_count_;
-    return best;
-}
-
-Conn* Peer::choose_for_noop() {
-    Conn* any = nullptr;
-    for (Conn& conn : conns_) {
-        if (match_noop(conn.type()) == Match::yes) return &conn;
-        any = &conn;
-    }
-    return any;
-}
-
-// The connection to open next; none = all are there. As a guest we get replies only on connections
-// that the peer may send on, which one of type CONTROL is.
-ConnType Peer::next_type() {
-    if (count(ConnType::control) == 0) return ConnType::control;
-    if (ni_.guest()) return ConnType::none;
-    const u32 in = count(ConnType::bulk_in);
-    const u32 out = count(ConnType::bulk_out);
-    const u32 max = bulk_max();
-    if (in < max && in <= out) return ConnType::bulk_in;
-    return out < max ? ConnType::bulk_out : ConnType::none;
-}
-
 bool Peer::may_dial(Instant now) {
     return !closed_ && !dialing_ && !guest() && now >= next_attempt_;
 }
 
 void Peer::send(Msg& msg) {
-    const u64 bytes = frame3_bytes + u64{msg.hdr.payload_length};
     const Instant now = ni_.sched().now();
     Ref<Conn> chosen;
     ConnType open = ConnType::none;
@@ -90,8 +34,8 @@ void Peer::send(Msg& msg) {
         const std::lock_guard guard(lock_);
         if (closed_) {
             error = -ESHUTDOWN;
-        } else if (Conn* const conn = choose(bytes)) {
-            conn->push(msg, bytes);
+        } else if (Conn* const conn = choose(msg)) {
+            conn->push(msg);
             chosen = Ref<Conn>::of(*conn);
             if (route_ && may_dial(now)) open = next_type();
         } else if (dialing_ || refused_ || may_dial(now)) {
@@ -111,10 +55,17 @@ void Peer::send(Msg& msg) {
 
 // Begins an attempt; dialing_ is set already, so there is one at a time.
 void Peer::dial(ConnType type) {
-    const Result<Outgoing*> made = Outgoing::make(ni_, *this, type);
+    u32 version = 0;
+    {
+        const std::lock_guard guard(lock_);
+        version = version_ != 0 ? version_ : ni_.protocol();
+    }
+    const Result<Outgoing*> made = Outgoing::make(ni_, *this, type, version);
     if (!made.ok()) {
         ni_.count(Count::connect_failures);
-        ni_.note("connecting to " + to_text(id_.nid) + " failed: " + made.status().text());
+        ni_.note("connecting to " + to_text(id_.nid) + " at port " +
+                 std::to_string(ni_.port(type)) + " (" + std::string(to_text(type)) +
+                 ") failed: " + made.status().text());
         dial_failed(made.status().code());
         return;
     }
@@ -131,23 +82,29 @@ void Peer::dial(ConnType type) {
     outgoing.start();
 }
 
-void Peer::list_conn(Conn& conn, u64 incarnation) {
-    incarnation_ = incarnation;
+void Peer::list_conn(Conn& conn, const Hello& hello) {
+    incarnation_ = hello.src_incarnation;
+    version_ = hello.version;
+    renegotiations_ = 0;
     conns_.push_back(conn);
     // What waited for a connection goes now, unless this one does not suit.
     List<Msg> waiting;
     waiting.splice_back(pending_);
     while (Msg* const msg = waiting.pop_front()) {
-        const u64 bytes = frame3_bytes + u64{msg->hdr.payload_length};
-        if (Conn* const chosen = choose(bytes))
-            chosen->push(*msg, bytes);
+        if (Conn* const chosen = choose(*msg))
+            chosen->push(*msg);
         else
             pending_.push_back(*msg);
     }
 }
 
-bool Peer::restarted(u64 incarnation) {
-    return !conns_.empty() && incarnation != incarnation_;
+bool Peer::restarted(const Hello& hello) {
+    return !conns_.empty() && hello.src_incarnation != incarnation_;
+}
+
+// All connections to a peer are of one version.
+bool Peer::speaks_otherwise(const Hello& hello) {
+    return !conns_.empty() && hello.version != version_;
 }
 
 // What was agreed goes with the last connection.
@@ -155,6 +112,7 @@ void Peer::take_conns(Doomed& doomed) {
     doomed.conns.splice_back(conns_);
     bulk_agreed_ = 0;
     refusals_ = 0;
+    version_ = 0;
 }
 
 void Peer::connected(const Hello& reply, ConnType type, std::unique_ptr<Stream> stream) {
@@ -163,7 +121,8 @@ void Peer::connected(const Hello& reply, ConnType type, std::unique_ptr<Stream> 
         return;
     }
     stream->set_options(ni_.stream_options());
-    auto* const conn = new Conn(ni_, *this, {type, reply.order, true, std::move(stream)}, {});
+    auto* const conn =
+        new Conn(ni_, *this, {type, reply.version, reply.order, true, std::move(stream)}, {});
     const Ref<Conn> held = Ref<Conn>::of(*conn);
     Ref<Outgoing> outgoing;
     Doomed doomed;
@@ -176,14 +135,14 @@ void Peer::connected(const Hello& reply, ConnType type, std::unique_ptr<Stream> 
         dialing_ = false;
         if (closed_ || cancel_ != 0) {
             error = closed_ ? -ESHUTDOWN : cancel_;
-        } else if (restarted(reply.src_incarnation)) {
-            // The peer has come up anew: all that was is over, and this one is tried again.
+        } else if (restarted(reply) || speaks_otherwise(reply)) {
+            // The peer is another one now: all that was is over, and this one is tried again.
             take_conns(doomed);
             error = -ESTALE;
             route_ = true;
         } else {
             first = conns_.empty();
-            list_conn(*conn, reply.src_incarnation);
+            list_conn(*conn, reply);
             interval_ = {};
             next_attempt_ = {};
             dial_error_ = 0;
@@ -212,7 +171,8 @@ std::unique_ptr<Stream> Peer::admit(const Hello& hello, ConnType type,
                                     std::span<const std::byte> reply) {
     if (!ni_.add_conn()) return stream;
     stream->set_options(ni_.stream_options());
-    auto* const conn = new Conn(ni_, *this, {type, hello.order, false, std::move(stream)}, reply);
+    auto* const conn =
+        new Conn(ni_, *this, {type, hello.version, hello.order, false, std::move(stream)}, reply);
     Doomed doomed;
     bool admitted = false;
     bool first = false;
@@ -221,11 +181,14 @@ std::unique_ptr<Stream> Peer::admit(const Hello& hello, ConnType type,
         const u32 max = type == ConnType::control ? 1 : bulk_max();
         if (closed_ || (dialing_ && id_.nid < ni_.nid())) {
             // Of two crossing attempts that of the higher NID is made to succeed.
-        } else if (restarted(hello.src_incarnation)) {
+        } else if (restarted(hello)) {
             take_conns(doomed);
+        } else if (speaks_otherwise(hello)) {
+            // It began to connect before it had learnt, by a connection of ours, in which version
+            // we talk: it comes again with that.
         } else if (count(type) < max) {
             first = conns_.empty();
-            list_conn(*conn, hello.src_incarnation);
+            list_conn(*conn, hello);
             interval_ = {};
             next_attempt_ = {};
             dial_error_ = 0;
@@ -256,13 +219,37 @@ void Peer::dial_refused() {
         ++refusals_;
         refused_ = true;
         next_attempt_ = ni_.sched().now() + ni_.tunables().milliseconds(Tunable::min_reconnect_ms);
-        const u32 in = count(ConnType::bulk_in);
-        const u32 out = count(ConnType::bulk_out);
-        if (refusals_ >= refusals_enough && count(ConnType::control) > 0 && in > 0 && out > 0)
-            bulk_agreed_ = std::min(in, out);
+        const u32 most = most_of_each();
+        if (refusals_ >= refusals_enough && most > 0) {
+            bulk_agreed_ = most;
+            bulk_wanted_ = ni_.conns_per_peer();
+        }
         if (error != 0) doomed.pending.splice_back(pending_);
     }
     fail_pending(doomed, error);
+}
+
+void Peer::dial_renegotiated(u32 version) {
+    Ref<Outgoing> outgoing;
+    ConnType next = ConnType::none;
+    bool endless = false;
+    {
+        const std::lock_guard guard(lock_);
+        endless = renegotiations_ >= renegotiations_max;
+        // With connections up, their version stands; the peer must close them to change it.
+        if (!endless && conns_.empty() && !closed_ && cancel_ == 0) {
+            ++renegotiations_;
+            version_ = version;
+            next = next_type();
+        }
+        if (next != ConnType::none) outgoing = Ref<Outgoing>(std::exchange(outgoing_, nullptr));
+    }
+    if (next != ConnType::none)
+        dial(next);
+    else if (endless)
+        dial_failed(-EPROTO);
+    else
+        dial_refused();
 }
 
 void Peer::dial_failed(int error) {
@@ -276,6 +263,8 @@ void Peer::dial_failed(int error) {
         cancel_ = 0;
         refused_ = false;
         dial_error_ = error;
+        renegotiations_ = 0;
+        if (conns_.empty()) version_ = 0;
         const Duration first = ni_.tunables().milliseconds(Tunable::min_reconnect_ms);
         const Duration last = ni_.tunables().milliseconds(Tunable::max_reconnect_ms);
         interval_ = std::min(std::max(interval_ * 2, first), std::max(first, last));
@@ -287,13 +276,15 @@ void Peer::dial_failed(int error) {
     if (down) ni_.up().peer_event(id_.nid, PeerEvent::down);
 }
 
-void Peer::conn_broken(int error) {
+void Peer::conn_broken(Conn& conn, int error) {
     Doomed doomed;
+    std::string why;
     {
         const std::lock_guard guard(lock_);
+        if (error == -ETIMEDOUT && conn.linked()) why = conn.outstanding_text();
         take_conns(doomed);
     }
-    fail_conns(doomed, error);
+    fail_conns(doomed, error, why);
 }
 
 void Peer::drop(int error) {
@@ -320,11 +311,11 @@ void Peer::close() {
 
 // Gives up the list's references. A time-out counts whoever noticed it: our tick, or the kernel
 // where bytes stay unacknowledged.
-void Peer::fail_conns(Doomed& doomed, int error) {
+void Peer::fail_conns(Doomed& doomed, int error, const std::string& why) {
     const bool any = !doomed.conns.empty();
     if (any && error == -ETIMEDOUT) {
         ni_.count(Count::timeouts);
-        ni_.note("peer " + to_text(id_) + ": no progress, connections closed");
+        ni_.note("peer " + to_text(id_) + ": no progress, connections closed: " + why);
     }
     while (Conn* const conn = doomed.conns.pop_front()) {
         conn->fail(error);
@@ -343,13 +334,12 @@ void Peer::fail_pending(Doomed& doomed, int error) {
     while (Msg* const msg = doomed.pending.pop_front()) ni_.fail_later(*msg, error);
 }
 
-// Whether something has made no progress for too long; with the lock held.
-int Peer::timed_out(Instant now) {
-    const Instant before = now - ni_.timeout();
+// One that has made no progress for too long; with the lock held.
+Conn* Peer::stuck_conn(Instant before) {
     for (Conn& conn : conns_)
         if (conn.rx_stuck(before) || conn.tx_stuck(before) || conn.oldest_queued() < before)
-            return -ETIMEDOUT;
-    return 0;
+            return &conn;
+    return nullptr;
 }
 
 // The connection that has to carry a keepalive now; with the lock held.
@@ -359,8 +349,8 @@ Conn* Peer::keepalive_due(Instant now) {
         return nullptr;
     for (Conn& conn : conns_)
         if (now - conn.last_rx() < silence) return nullptr;
-    Conn* const conn = choose_for_noop();
-    if (conn == nullptr || !conn->nothing_queued()) return nullptr;
+    Conn* const conn = choose_for_noop(true);
+    if (conn == nullptr || !conn->proto().keepalives || !conn->nothing_queued()) return nullptr;
     conn->push_keepalive();
     keepalive_sent_ = now;
     return conn;
@@ -382,22 +372,28 @@ void Peer::tick(Instant now) {
     Ref<Conn> keepalive;
     ConnType open = ConnType::none;
     int error = 0;
+    std::string why;
     {
         const std::lock_guard guard(lock_);
         if (outgoing_ != nullptr) doomed.outgoing = Ref<Outgoing>::of(*outgoing_);
         take_overdue(now, doomed.pending);
-        error = timed_out(now);
-        if (error != 0)
+        if (const Conn* const stuck = stuck_conn(now - ni_.timeout())) {
+            error = -ETIMEDOUT;
+            why = stuck->outstanding_text();
             take_conns(doomed);
-        else if (Conn* const conn = keepalive_due(now))
+        } else if (Conn* const conn = keepalive_due(now)) {
             keepalive = Ref<Conn>::of(*conn);
+        }
         if (!pending_.empty() && may_dial(now)) open = next_type();
         if (open != ConnType::none) dialing_ = true;
     }
     if (doomed.outgoing) doomed.outgoing->tick(now);
     if (keepalive) keepalive->wake_tx();
+    if (!doomed.pending.empty())
+        ni_.note("peer " + to_text(id_) + ": " + std::to_string(doomed.pending.size()) +
+                 " messages found no connection in time");
     fail_pending(doomed, -ETIMEDOUT);
-    fail_conns(doomed, error);
+    fail_conns(doomed, error, why);
     if (open != ConnType::none) dial(open);
 }
 

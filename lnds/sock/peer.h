@@ -32,6 +32,8 @@ class Peer final : public RefCounted {
     // How our own attempts end. connected() goes on to the next connection that is missing.
     void connected(const Hello& reply, ConnType, std::unique_ptr<Stream>);
     void dial_refused();
+    // Refused by a peer that speaks this version: tried again with it at once.
+    void dial_renegotiated(u32 version);
     void dial_failed(int error);
 
     // Ends all connections and what waits for one, with this error; connecting too.
@@ -39,7 +41,7 @@ class Peer final : public RefCounted {
     // As drop(), and nothing new from now on.
     void close();
     // One connection broke: it and its siblings end.
-    void conn_broken(int error);
+    void conn_broken(Conn&, int error);
 
     // The reaper's visit: time-outs, keepalives, the next attempt.
     void tick(Instant now);
@@ -59,21 +61,24 @@ class Peer final : public RefCounted {
     };
 
     // With the lock held.
-    Conn* choose(u64 bytes);
-    Conn* choose_for_noop();
+    Conn* choose(const Msg&);
+    Conn* choose_for_noop(bool apart);
+    Conn& choose_for_ack(Conn& of_data);
     u32 count(ConnType);
-    u32 bulk_max() const;
+    u32 bulk_max();
+    u32 most_of_each();
     ConnType next_type();
     bool may_dial(Instant now);
-    bool restarted(u64 incarnation);
-    void list_conn(Conn&, u64 incarnation);
+    bool restarted(const Hello&);
+    bool speaks_otherwise(const Hello&);
+    void list_conn(Conn&, const Hello&);
     void take_conns(Doomed&);
-    int timed_out(Instant now);
+    Conn* stuck_conn(Instant before);
     Conn* keepalive_due(Instant now);
     void take_overdue(Instant now, List<Msg>&);
 
     void dial(ConnType);
-    void fail_conns(Doomed&, int error);
+    void fail_conns(Doomed&, int error, const std::string& why = {});
     void fail_pending(Doomed&, int error);
     void last_ref() override;
 
@@ -89,9 +94,12 @@ class Peer final : public RefCounted {
     bool closed_ = false;
     int cancel_ = 0;        // the attempt that is about to begin must end with this
     u32 bulk_agreed_ = 0;   // what the peer lets us have of each bulk type; 0 = not known
+    u32 bulk_wanted_ = 0;   // conns_per_peer when that was found out
     u32 refusals_ = 0;      // in a row
     bool refused_ = false;  // the last attempt was refused: the peer's own may be coming
     u64 incarnation_ = 0;
+    u32 version_ = 0;         // what the peer speaks; 0 = not known
+    u32 renegotiations_ = 0;  // in a row
     Instant next_attempt_{};
     Duration interval_{};
     int dial_error_ = 0;  // of the last attempt, until one succeeds: what ends messages meanwhile

@@ -27,14 +27,21 @@ bool Conn::rx_step(Budget& budget) {
                                                       : take_frame(budget, drained);
         if (!go_on) {
             // A message that waits for the core is no fault of the peer.
-            const RxState left = rx_state_.load(relaxed);
-            rx_partial_.store(
-                left == RxState::assigned || (left == RxState::frame && end_ > begin_), relaxed);
+            rx_missing_.store(missing(), relaxed);
             // An error of our own making is cleaned up by the next step, which it has woken.
             return false;
         }
     }
     return true;
+}
+
+// Of the frame that has begun to come in.
+u32 Conn::missing() const {
+    const RxState state = rx_state_.load(relaxed);
+    if (state == RxState::assigned) return std::max(1u, frame_.hdr.payload_length - got_);
+    if (state != RxState::frame || end_ == begin_) return 0;
+    const Result<u32> need = frame_bytes(rx_framing_, buffered());
+    return need.ok() ? std::max(1u, *need - std::min(*need, end_ - begin_)) : 1;
 }
 
 bool Conn::rx_begin() {
@@ -51,7 +58,7 @@ bool Conn::rx_begin() {
 
 void Conn::rx_end() {
     rx_over_ = true;
-    rx_partial_.store(false, relaxed);
+    rx_missing_.store(0, relaxed);
     if (watched_) stream_->unwatch(unwatched_);
     unref();
 }
@@ -107,8 +114,9 @@ bool Conn::take_frame(Budget& budget, bool& drained) {
                 protocol_error(-EPROTO, "LNet header of unknown type");
                 return false;
             }
-            begin_ += *need;
             frame_ = *frame;
+            crc_ = frame_.head.checksum != 0 ? crc_start(rx_framing_, buffered().first(*need)) : 0;
+            begin_ += *need;
             break;
         }
         if (drained) return false;
@@ -122,6 +130,11 @@ bool Conn::take_frame(Budget& budget, bool& drained) {
 
 bool Conn::take_noop(const Frame& frame) {
     const Result<ZcAck> ack = zc_ack_of(rx_framing_.version, frame);
+    if (proto_.checksums && frame.head.checksum != 0 && frame.head.checksum != crc_) {
+        ni_.count(Count::checksum_errors);
+        protocol_error(-EPROTO, "checksum of a NOOP");
+        return false;
+    }
     // We never ask for zero-copy acknowledgements, so whatever number one names is unknown.
     if (!ack.ok() || (ack->kind != ZcAck::Kind::none && ack->kind != ZcAck::Kind::keepalive)) {
         protocol_error(-EPROTO, "acknowledgement of an unknown zero-copy cookie");
@@ -139,10 +152,12 @@ bool Conn::announce() {
         return false;
     }
     if (hdr.payload_length > LndCaps{}.payload_max) {
-        protocol_error(-EPROTO, "payload above 1 MiB");
+        const std::string what = "payload of " + std::to_string(hdr.payload_length) +
+                                 " bytes, at most 1048576 are allowed";
+        protocol_error(-EPROTO, what.c_str());
         return false;
     }
-    if (hdr.payload_length == 0 && frame_.head.checksum != 0 && frame_.head.checksum != crc_seed) {
+    if (hdr.payload_length == 0 && frame_.head.checksum != 0 && frame_.head.checksum != crc_) {
         ni_.count(Count::checksum_errors);
         protocol_error(-EPROTO, "checksum of a frame without payload");
         return false;
@@ -152,7 +167,6 @@ bool Conn::announce() {
         hdr.src_pid = peer_.id().pid;
     }
     got_ = 0;
-    crc_ = crc_start(rx_framing_, frame_);
     rx_msgs_.store(rx_msgs_.load(relaxed) + 1, relaxed);
     rx_state_.store(RxState::announced, relaxed);
     ++token_;
@@ -227,27 +241,11 @@ Conn::Fill Conn::read_payload(Budget& budget) {
     const i64 got = stream_->readv(std::span(to).first(count));
     if (got > 0) {
         const auto bytes = static_cast<u32>(std::min(static_cast<u64>(got), direct));
-        count_crc(got_, bytes);
+        if (frame_.head.checksum != 0) crc_ = crc_update_view(crc_, into_->payload, got_, bytes);
         got_ += bytes;
         end_ = static_cast<u32>(static_cast<u64>(got) - bytes);
     }
     return after_read(got, asked, budget);
-}
-
-// Checksum over bytes of the message's memory.
-void Conn::count_crc(u32 at, u32 bytes) {
-    if (frame_.head.checksum == 0) return;
-    while (bytes > 0) {
-        std::array<iovec, rx_iov_max> pieces;
-        const unsigned count = into_->payload.gather(at, pieces);
-        CHECK(count > 0);
-        for (unsigned i = 0; i < count && bytes > 0; ++i) {
-            const u32 size = static_cast<u32>(std::min<u64>(pieces[i].iov_len, bytes));
-            crc_ = crc_update(crc_, {static_cast<const std::byte*>(pieces[i].iov_base), size});
-            at += size;
-            bytes -= size;
-        }
-    }
 }
 
 // All payload is in. False: the checksum was wrong.
@@ -279,23 +277,19 @@ void Conn::finish_received(int error) {
     if (msg != nullptr) ni_.up().finished(*msg, Status(error), health_of(error));
 }
 
-// The acknowledgement travels on the connection that carried the data. Neighbouring numbers become
-// one range; a peer that lets thousands pile up breaks the connection.
+// A peer that lets thousands of acknowledgements pile up breaks the connection.
 void Conn::owe_ack(u64 cookie) {
-    bool full = false;
+    Ref<Conn> carrier;
+    bool owed = false;
     {
         const std::lock_guard guard(peer_.lock());
-        if (!acks_.empty() && acks_.back().last + 1 == cookie && cookie != 0)
-            acks_.back().last = cookie;
-        else if (acks_.size() < acks_max)
-            acks_.push_back({cookie, cookie});
-        else
-            full = true;
+        carrier = Ref<Conn>::of(peer_.choose_for_ack(*this));
+        owed = carrier->push_ack(cookie);
     }
-    if (full)
-        protocol_error(-ENOBUFS, "zero-copy acknowledgements are not being read");
+    if (owed)
+        carrier->wake_tx();
     else
-        tx_.wake();
+        protocol_error(-ENOBUFS, "zero-copy acknowledgements are not being read");
 }
 
 }  // namespace ulnet::sock

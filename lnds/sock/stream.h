@@ -10,16 +10,9 @@
 
 #include "cpt/base/result.h"
 #include "cpt/sched.h"
+#include "lnds/sock/address.h"
 
 namespace ulnet::sock {
-
-// An IPv4 address and port, host order.
-struct Endpoint {
-    u32 address = 0;
-    u16 port = 0;
-    friend bool operator==(const Endpoint&, const Endpoint&) = default;
-};
-std::string to_text(const Endpoint&);
 
 struct StreamOptions {
     bool nodelay = true;
@@ -87,14 +80,23 @@ enum class LocalPort : u8 {
     any,
 };
 
+// Where connect() connects from.
+struct Origin {
+    Address address;
+    LocalPort ports = LocalPort::any;
+    i32 tos = -1;           // type of service from the first packet on; -1 = leave it
+    std::string interface;  // packets come and go by it only; empty = by the routes
+};
+
 // The factory. One serves all NIs of a driver; it keeps one event source a CPT.
 class StreamOs {
  public:
     virtual ~StreamOs() = default;
-    virtual Result<std::unique_ptr<StreamListener>> listen(const Endpoint&, u32 backlog) = 0;
-    // Begins to connect from the local address; writable tells the end.
-    virtual Result<std::unique_ptr<Stream>> connect(u32 local_address, LocalPort,
-                                                    const Endpoint& to) = 0;
+    // By this interface only; empty = any.
+    virtual Result<std::unique_ptr<StreamListener>> listen(const Endpoint&, u32 backlog,
+                                                           const std::string& interface) = 0;
+    // Begins to connect; writable tells the end. EAFNOSUPPORT: not from this address to that.
+    virtual Result<std::unique_ptr<Stream>> connect(const Origin&, const Endpoint& to) = 0;
     // False: nothing was ever watched, so that it may be destroyed without stop().
     virtual bool started() const { return true; }
     // Everything watched must be unwatched; `done` is posted when the event sources are gone and

@@ -1,6 +1,8 @@
 // The table of tunables. Read by the core's control plane and at the opening of an NI; any thread.
 #include "lnds/sock/tunables.h"
 
+#include "lnds/sock/wire.h"
+
 namespace ulnet::sock {
 namespace {
 
@@ -10,6 +12,14 @@ constexpr TunableSpec table[] = {
     {"accept", 0, 0, 2, accept_words, "", false,
      "whose connections are accepted: secure (source ports up to 1023), all, none"},
     {"accept_port", 988, 1, 65535, {}, "", false, "TCP port to listen on and to connect to"},
+    {"accept_port_bulk",
+     0,
+     0,
+     65535,
+     {},
+     "",
+     false,
+     "TCP port for connections of a bulk type and untyped ones; 0: accept_port"},
     {"accept_backlog", 127, 1, 65535, {}, "", false, "connections that may wait to be accepted"},
     {"accept_timeout",
      5,
@@ -28,6 +38,23 @@ constexpr TunableSpec table[] = {
      false,
      "1: connect from ports 1023 down to 512, and take peers with higher ports as guests; 0: any "
      "port is as good"},
+    {"bind_interface",
+     0,
+     0,
+     1,
+     {},
+     "",
+     false,
+     "1: connections come and go by the interface of the NI only; 0: by the routes of the system"},
+    {"typed_conns",
+     1,
+     0,
+     1,
+     {},
+     "",
+     true,
+     "1: connections for small messages, bulk in and bulk out; 0: open untyped ones, which carry "
+     "everything"},
     {"conns_per_peer",
      0,
      0,
@@ -35,7 +62,7 @@ constexpr TunableSpec table[] = {
      {},
      "",
      true,
-     "connections of each bulk type to a peer; 0: from the speed of the link"},
+     "connections of each bulk type, or untyped ones, to a peer; 0: from the speed of the link"},
     {"sock_timeout",
      50,
      1,
@@ -86,6 +113,31 @@ constexpr TunableSpec table[] = {
      "",
      true,
      "test aid: flip a byte of every Nth received payload of 1024 bytes and more; 0: never"},
+    {"protocol",
+     version_default,
+     version_min,
+     version_max,
+     {},
+     "",
+     true,
+     "version of the protocol that a peer of unknown version is spoken to in"},
+    {"enable_csum", 0, 0, 1, {}, "", true, "send checksums to peers of version 2"},
+    {"inject_csum_error",
+     0,
+     0,
+     1,
+     {},
+     "",
+     true,
+     "test aid: make the next checksum sent a wrong one, then become 0"},
+    {"nonblk_zcack",
+     1,
+     0,
+     1,
+     {},
+     "",
+     true,
+     "versions 3 and 4: zero-copy acknowledgements go by BULK_IN, where no message holds them up"},
 };
 static_assert(std::size(table) == tunable_count);
 

@@ -14,9 +14,12 @@ namespace ulnet::sock {
 enum class Tunable : u8 {
     accept,
     accept_port,
+    accept_port_bulk,
     accept_backlog,
     accept_timeout,
     privileged,
+    bind_interface,
+    typed_conns,
     conns_per_peer,
     sock_timeout,
     min_reconnect_ms,
@@ -33,6 +36,10 @@ enum class Tunable : u8 {
     keepalive_intvl,
     tos,
     inject_rx_flip,
+    protocol,
+    enable_csum,
+    inject_csum_error,
+    nonblk_zcack,
     count_,
 };
 constexpr std::size_t tunable_count = static_cast<std::size_t>(Tunable::count_);
@@ -50,6 +57,11 @@ class Tunables {
     u32 get_u32(Tunable which) const { return static_cast<u32>(get(which)); }
     Duration seconds(Tunable which) const { return std::chrono::seconds(get(which)); }
     Duration milliseconds(Tunable which) const { return std::chrono::milliseconds(get(which)); }
+    // For test aids that work one time: whether it is 1; it is 0 from now on.
+    bool take_once(Tunable which) {
+        i64 one = 1;
+        return values_[static_cast<std::size_t>(which)].compare_exchange_strong(one, 0);
+    }
     // EINVAL: no such tunable, or out of its range; EPERM: fixed once the NI is open.
     Status set(std::size_t index, i64 value);
 

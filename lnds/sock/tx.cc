@@ -15,9 +15,9 @@ constexpr unsigned scratch_queued_at = 0;
 
 }  // namespace
 
-void Conn::push(Msg& msg, u64 bytes) {
+void Conn::push(Msg& msg) {
     msg.scratch[scratch_queued_at] = static_cast<u64>(ni_.sched().now().time_since_epoch().count());
-    count_queued(bytes);
+    count_queued(frame_bytes_of(msg));
     queue_.push_back(msg);
 }
 
@@ -71,51 +71,130 @@ Conn::Slot& Conn::next_slot() {
     return slot;
 }
 
+u32 Conn::crc_update_view(u32 crc, const MemView& view, u32 at, u32 bytes) {
+    while (bytes > 0) {
+        std::array<iovec, rx_iov_max> pieces;
+        const unsigned count = view.gather(at, pieces);
+        CHECK(count > 0);
+        for (unsigned i = 0; i < count && bytes > 0; ++i) {
+            const u32 size = static_cast<u32>(std::min<u64>(pieces[i].iov_len, bytes));
+            crc = crc_update(crc, {static_cast<const std::byte*>(pieces[i].iov_base), size});
+            at += size;
+            bytes -= size;
+        }
+    }
+    return crc;
+}
+
+// The header of a frame, with its checksum where the version has one and it is wanted.
+void Conn::encode(Slot& slot, Frame frame) {
+    slot.header_bytes = encode_frame(tx_framing_, frame, slot.header);
+    if (!proto_.checksums || ni_.tunable(Tunable::enable_csum) == 0) return;
+    u32 crc = crc_start(tx_framing_, std::span(slot.header).first(slot.header_bytes));
+    if (slot.msg != nullptr) crc = crc_update_view(crc, slot.msg->payload, 0, slot.payload_bytes);
+    if (ni_.take_once(Tunable::inject_csum_error)) ++crc;
+    frame.head.checksum = crc;
+    encode_frame(tx_framing_, frame, slot.header);
+}
+
 void Conn::add_noop(u64 cookie0, u64 cookie1) {
     Slot& slot = next_slot();
-    const Frame frame{{static_cast<u32>(FrameType::noop), 0, cookie0, cookie1}, false, {}};
     slot.msg = nullptr;
-    slot.header_bytes = encode_frame({}, frame, slot.header);
     slot.payload_bytes = 0;
+    encode(slot, {{static_cast<u32>(FrameType::noop), 0, cookie0, cookie1}, false, {}});
     count_queued(slot.header_bytes);
 }
 
-void Conn::add_msg(Msg& msg) {
+void Conn::add_msg(Msg& msg, u64 cookie1) {
     Slot& slot = next_slot();
-    const Frame frame{{static_cast<u32>(FrameType::lnet), 0, 0, 0}, true, msg.hdr};
     slot.msg = &msg;
-    slot.header_bytes = encode_frame({}, frame, slot.header);
     slot.payload_bytes = msg.hdr.payload_length;
+    encode(slot, {{static_cast<u32>(FrameType::lnet), 0, 0, cookie1}, true, msg.hdr});
+}
+
+// Neighbouring numbers become one run.
+bool Conn::push_ack(u64 cookie) {
+    if (!acks_.empty() && acks_.back().last + 1 == cookie) {
+        acks_.back().last = cookie;
+        return true;
+    }
+    if (acks_.size() >= acks_max) return false;
+    acks_.push_back({cookie, cookie});
+    return true;
+}
+
+// The next number that goes alone: 0 = none, or what is owed is better put into a NOOP.
+u64 Conn::take_ack() {
+    if (!acks_left()) return 0;
+    AckRun& run = acks_sending_[acks_at_];
+    const bool last = run.first == run.last;
+    if (proto_.ack_runs && !last) return 0;
+    if (last) ++acks_at_;
+    ni_.count(Count::zc_acks_sent);
+    return last ? run.first : run.first++;
+}
+
+// As much as one NOOP can acknowledge: a range, two numbers with the larger one first, or one.
+void Conn::add_ack_noop() {
+    if (!proto_.ack_runs) {
+        add_noop(0, take_ack());
+        return;
+    }
+    const AckRun run = acks_sending_[acks_at_++];
+    ni_.count(Count::zc_acks_sent, run.last - run.first + 1);
+    if (run.first != run.last) {
+        add_noop(run.first, run.last);
+        return;
+    }
+    const AckRun other = acks_left() ? acks_sending_[acks_at_] : run;
+    const auto [less, more] = std::minmax(run.first, other.first);
+    // 1 as the second number would be a keepalive.
+    if (other.first != other.last || less == more || less < 2) {
+        add_noop(0, run.first);
+        return;
+    }
+    ++acks_at_;
+    ni_.count(Count::zc_acks_sent);
+    add_noop(more, less);
+}
+
+// How much of the window's room is kept for acknowledgements: at most half, since messages carry
+// them for nothing, but never none.
+u32 Conn::acks_room(u32 room) const {
+    const std::size_t runs = acks_sending_.size() - acks_at_;
+    const u32 half = (room + 1) / 2;
+    // Without runs each number takes a place.
+    if (!proto_.ack_runs) return runs > 0 ? half : 0;
+    return static_cast<u32>(std::min<std::size_t>(runs, half));
 }
 
 // Takes what is queued into the window: acknowledgements first. False: there is nothing to send.
 bool Conn::fill_window() {
     bool keepalive = false;
     Msg* taken[window_max];
+    u64 cookies[window_max];
     u32 count = 0;
+    if (!acks_left()) {
+        acks_sending_.clear();
+        acks_at_ = 0;
+    }
     {
         const std::lock_guard guard(peer_.lock());
         if (acks_sending_.empty()) std::swap(acks_, acks_sending_);
         u32 room = window_max - window_count_;
-        const auto noops = static_cast<u32>(
-            std::min<std::size_t>(acks_sending_.size() + (keepalive_due_ ? 1 : 0), room));
-        room -= noops;
-        if (keepalive_due_ && noops > acks_sending_.size())
-            keepalive = std::exchange(keepalive_due_, false);
+        room -= acks_room(room);
+        if (room > 0) keepalive = std::exchange(keepalive_due_, false);
+        if (keepalive) --room;
         while (count < room && !queue_.empty()) taken[count++] = queue_.pop_front();
     }
-    u32 acks = 0;
-    for (; acks < acks_sending_.size() && window_count_ < window_max; ++acks) {
-        const AckRun run = acks_sending_[acks];
-        add_noop(run.first == run.last ? 0 : run.first, run.last);
-        ni_.count(Count::zc_acks_sent, run.last - run.first + 1);
-    }
-    acks_sending_.erase(acks_sending_.begin(), acks_sending_.begin() + acks);
+    for (u32 i = 0; i < count; ++i) cookies[i] = take_ack();
+    const u32 used = count + (keepalive ? 1 : 0);
+    while (acks_left() && window_count_ + used < window_max) add_ack_noop();
     if (keepalive) {
         add_noop(0, 1);
         ni_.count(Count::keepalives_sent);
     }
-    for (u32 i = 0; i < count; ++i) add_msg(*taken[i]);
+    for (u32 i = 0; i < count; ++i) add_msg(*taken[i], cookies[i]);
     return window_count_ > 0;
 }
 

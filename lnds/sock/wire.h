@@ -1,6 +1,5 @@
 // What socklnd puts on a TCP stream after the acceptor's request: the HELLO of versions 1 to 4 and
-// the frames. Pure functions over bytes, any thread; the engine speaks version 3 and uses the
-// others to refuse them properly. Formats: docs/wire/socklnd.md.
+// the frames. Pure functions over bytes, any thread. Formats: docs/wire/socklnd.md.
 #pragma once
 
 #include <array>
@@ -18,7 +17,8 @@ constexpr u32 hello_magic = 0x45726963;     // versions 2 to 4, in the sender's 
 constexpr u32 hello_magic_v1 = 0xeebc0ded;  // always little-endian
 constexpr u32 hello_ips_max = 16;
 constexpr std::size_t hello_bytes_max = 80 + 4 * hello_ips_max;
-constexpr u32 version_spoken = 3;
+constexpr u32 version_min = 1, version_max = 4;
+constexpr u32 version_default = 3;  // what a peer of unknown version is spoken to in
 
 // Type of a connection as its sender sees it.
 enum class ConnType : u32 { any = 0, control = 1, bulk_in = 2, bulk_out = 3, none = 0xffffffff };
@@ -100,7 +100,7 @@ static_assert(wire_size<HelloV4>() == 80 && wire_offset<HelloV4>("src_pid") == 4
 
 // A HELLO in host form, of any version. Version 1 has no destination and no dst_incarnation.
 struct Hello {
-    u32 version = version_spoken;
+    u32 version = version_default;
     Order order = native_order;
     Nid src_nid, dst_nid;
     u32 src_pid = pid_lustre, dst_pid = 0;
@@ -158,7 +158,7 @@ struct ZcAck {
 
 // How a version frames on a connection whose peer sends in `order`.
 struct Framing {
-    u32 version = version_spoken;
+    u32 version = version_default;
     Order order = native_order;
 };
 
@@ -175,8 +175,8 @@ Result<ZcAck> zc_ack_of(u32 version, const Frame&);
 // the value of the bytes before.
 constexpr u32 crc_seed = 0xffffffff;
 u32 crc_update(u32 crc, std::span<const std::byte>);
-// Where a frame's checksum begins: version 2 covers the header (with the field as zero) and then
-// the payload, versions 3 and 4 only the payload.
-u32 crc_start(Framing, const Frame&);
+// Where a frame's checksum begins, given its encoded header: version 2 covers the header (with the
+// field as zero) and then the payload, versions 3 and 4 only the payload.
+u32 crc_start(Framing, std::span<const std::byte> header);
 
 }  // namespace ulnet::sock

@@ -82,7 +82,7 @@ class Daemon:
 
     def __init__(self, nid, tunables=None, name=None, extra=()):
         self.nid = nid
-        self.name = name or "n" + nid.split("@")[0].replace(".", "-")
+        self.name = name or "n" + nid.split("@")[0].replace(".", "-").replace(":", "-")
         self.folder = tempfile.mkdtemp(prefix="ulnet-")
         self.socket = os.path.join(self.folder, "ctl.sock")
         config = os.path.join(self.folder, "lnet.conf")

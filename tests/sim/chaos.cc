@@ -10,8 +10,9 @@ using std::chrono::seconds;
 
 namespace {
 
-constexpr std::array names{"pause",   "long pause", "crash",     "power loss", "partition",
-                           "one-way", "reset",      "half-open", "clock jump", "slow"};
+constexpr std::array names{"pause",      "long pause", "crash", "power loss",
+                           "partition",  "one-way",    "reset", "half-open",
+                           "clock jump", "slow",       "retune"};
 static_assert(names.size() == static_cast<std::size_t>(Fault::count_));
 
 }  // namespace
@@ -63,6 +64,27 @@ void Chaos::strike() {
     const Fault fault = kinds_[prng_.below(kinds_.size())];
     apply(fault);
     world_.engine.schedule(strike_, world_.now() + between(prng_, Duration{}, params_.gap_max));
+}
+
+// Somebody changes what the socket driver goes by, while it works.
+void Chaos::retune(SimNode& node) {
+    struct Choice {
+        std::string_view name;
+        u64 low, high;
+    };
+    static constexpr std::array<Choice, 5> choices{{{"conns_per_peer", 1, 4},
+                                                    {"typed_conns", 0, 1},
+                                                    {"protocol", 1, 4},
+                                                    {"enable_csum", 0, 1},
+                                                    {"nonblk_zcack", 0, 1}}};
+    const Choice& choice = choices[prng_.below(choices.size())];
+    const std::string value = std::to_string(between(prng_, choice.low, choice.high));
+    Node& of_now = node.node();
+    node.control([this, &of_now, name = choice.name, value, nid = node.nid()] {
+        const Error error = set_ni_tunable(of_now, nid, name, value);
+        // The NI is not there yet, or not any more.
+        if (!error.ok() && error.status != Status(-ENOENT)) world_.fail(error.text);
+    });
 }
 
 void Chaos::apply(Fault fault) {
@@ -118,6 +140,9 @@ void Chaos::apply(Fault fault) {
         later(milliseconds(1), seconds(5), [this, a] { world_.model.slow(a, 1); });
         return;
     }
+    case Fault::retune:
+        retune(node);
+        return;
     case Fault::count_:
         CHECK(false);
     }

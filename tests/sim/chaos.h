@@ -21,6 +21,7 @@ enum class Fault : u8 {
     half_open,
     clock_jump,
     slow,
+    retune,
     count_,
 };
 
@@ -51,6 +52,7 @@ class Chaos {
     };
     void strike();
     void apply(Fault);
+    void retune(SimNode&);
     void later(Duration least, Duration most, std::function<void()> heal);
     SimNode& any_node();
 

@@ -1,5 +1,6 @@
-// What the simulated networks have in common: hosts by their IPv4 addresses, how long things take
-// between them, and who cannot reach whom. Links are in sets and maps: never hosts times hosts.
+// What the simulated networks have in common: hosts by the last four bytes of their addresses, how
+// long things take between them, and who cannot reach whom. Links are in sets and maps: never hosts
+// times hosts.
 #pragma once
 
 #include <map>

@@ -1,6 +1,7 @@
 // The scenarios and their common course.
 #include "tests/sim/scenarios.h"
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -48,6 +49,27 @@ void draw_message(Prng& prng, Plan& plan) {
     plan.traffic.check_order = true;
 }
 
+// All nodes alike, or each as it likes.
+void draw_own(Prng& prng, Plan& plan) {
+    const bool versions = chance(prng, 50), types = chance(prng, 25), counts = chance(prng, 25);
+    Plan::Own first;
+    first.protocol = chance(prng, 50) ? 3 : static_cast<u32>(between(prng, 1, 4));
+    first.conns_per_peer = static_cast<u32>(between(prng, 1, 3));
+    first.typed_conns = chance(prng, 80);
+    first.enable_csum = chance(prng, 50);
+    for (Plan::Own& own : plan.own) {
+        own = first;
+        if (versions) own.protocol = static_cast<u32>(between(prng, 1, 4));
+        if (versions) own.enable_csum = chance(prng, 50);
+        if (types) own.typed_conns = chance(prng, 50);
+        if (counts) own.conns_per_peer = static_cast<u32>(between(prng, 1, 3));
+    }
+    plan.node.ipv6 = chance(prng, 25);  // then all speak version 4
+    // One connection of a type: order holds among the messages that go by CONTROL.
+    plan.traffic.check_order = first.conns_per_peer == 1 && first.typed_conns && !types && !counts;
+    plan.traffic.order_bytes_max = 900;
+}
+
 void draw_stream(Prng& prng, Plan& plan) {
     draw_common(prng, plan);
     plan.level = Level::stream;
@@ -59,10 +81,7 @@ void draw_stream(Prng& prng, Plan& plan) {
     plan.streams.partial_write_percent = chance(prng, 50) ? static_cast<u32>(prng.below(50)) : 0;
     plan.streams.spurious_percent = chance(prng, 50) ? 10 : 0;
     plan.node.os.bytes_per_us = between(prng, 50, 8000);
-    plan.node.tunables.push_back({"conns_per_peer", static_cast<i64>(between(prng, 1, 3))});
-    // One connection of a type: order holds among the messages that go by CONTROL.
-    plan.traffic.check_order = plan.node.tunables.back().second == 1;
-    plan.traffic.order_bytes_max = 900;
+    draw_own(prng, plan);
     if (plan.streams.split == Split::bytes) plan.traffic.operations = 200;
 }
 
@@ -71,7 +90,9 @@ u32 draw_faults(Prng& prng, bool streams) {
     const u32 percent = static_cast<u32>(between(prng, 10, 60));
     for (u8 i = 0; i < static_cast<u8>(Fault::count_); ++i)
         if (chance(prng, percent)) chaos.add(static_cast<Fault>(i));
-    if (!streams) chaos.kinds &= ~(1u << static_cast<u32>(Fault::half_open));
+    if (!streams)
+        for (const Fault fault : {Fault::half_open, Fault::retune})
+            chaos.kinds &= ~(1u << static_cast<u32>(fault));
     return chaos.kinds;
 }
 
@@ -192,8 +213,16 @@ class Course {
                 if (plan_.node.wrap) inner = plan_.node.wrap(std::move(inner));
                 return make_tap(std::move(inner), order_tap_);
             };
-        for (u32 i = 0; i < plan_.nodes; ++i) world_.add_node(spec).start();
+        for (u32 i = 0; i < plan_.nodes; ++i) world_.add_node(with_own(spec, i)).start();
         if (!world_.run_until_ready(seconds(10))) world_.fail("the nodes do not come up");
+    }
+    NodeSpec with_own(NodeSpec spec, u32 node) const {
+        const Plan::Own& own = plan_.own[node % plan_.own.size()];
+        spec.tunables.insert(spec.tunables.end(), {{"protocol", own.protocol},
+                                                   {"conns_per_peer", own.conns_per_peer},
+                                                   {"typed_conns", own.typed_conns ? 1 : 0},
+                                                   {"enable_csum", own.enable_csum ? 1 : 0}});
+        return spec;
     }
     void round(const std::string& which) {
         if (world_.run_until([this] { return traffic_.round_over(); }, round_limit)) return;
@@ -271,9 +300,25 @@ Plan make_plan(const Scenario& scenario, u64 seed, u32 nodes) {
     return plan;
 }
 
+namespace {
+
+// Version, C = with checksums, connections of a type, U = untyped; of each node.
+std::string drivers_text(const Plan& plan) {
+    std::string text = plan.node.ipv6 ? " over IPv6" : "";
+    for (u32 i = 0; i < std::min<std::size_t>(plan.nodes, plan.own.size()); ++i) {
+        const Plan::Own& own = plan.own[i];
+        text += " v" + std::to_string(plan.node.ipv6 ? 4 : own.protocol) +
+                (own.enable_csum ? "C" : "") + "x" + std::to_string(own.conns_per_peer) +
+                (own.typed_conns ? "" : "U");
+    }
+    return text;
+}
+
+}  // namespace
+
 std::string to_text(const Plan& plan) {
     return std::to_string(plan.nodes) + " nodes, " +
-           (plan.level == Level::stream ? "streams" : "messages") + ", " +
+           (plan.level == Level::stream ? "streams" + drivers_text(plan) : "messages") + ", " +
            std::to_string(plan.node.cpts) + " CPTs of " +
            std::to_string(plan.node.sched.workers_per_cpt) +
            " workers, faults: " + plan.chaos.text();

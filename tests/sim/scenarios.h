@@ -2,6 +2,7 @@
 // them to rest and lets the checkers look.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,12 @@ struct Plan {
     NodeSpec node;
     NetParams net;
     StreamParams streams;
+    // What a node's socket driver has of its own; further nodes begin again with the first.
+    struct Own {
+        u32 protocol = 3, conns_per_peer = 1;
+        bool typed_conns = true, enable_csum = false;
+    };
+    std::array<Own, 8> own{};
     TrafficParams traffic;
     ChaosParams chaos;
     bool loss() const {

@@ -193,7 +193,8 @@ SimStreamOs::~SimStreamOs() {
     CHECK(kernel_.listeners_.empty());
 }
 
-Result<std::unique_ptr<sock::StreamListener>> SimStreamOs::listen(const Endpoint& at, u32 backlog) {
+Result<std::unique_ptr<sock::StreamListener>> SimStreamOs::listen(const Endpoint& at, u32 backlog,
+                                                                  const std::string&) {
     if (kernel_.cut_) return Status(-ENETDOWN);
     if (at.port != 0 && at.port < 1024 && !kernel_.params_.privileged) return Status(-EACCES);
     const Result<ListenSocket*> socket = kernel_.net_.listen(at, backlog, kernel_.sides_);
@@ -201,14 +202,14 @@ Result<std::unique_ptr<sock::StreamListener>> SimStreamOs::listen(const Endpoint
     return std::unique_ptr<sock::StreamListener>(std::make_unique<SimListener>(kernel_, **socket));
 }
 
-Result<std::unique_ptr<sock::Stream>> SimStreamOs::connect(u32 local_address, sock::LocalPort ports,
+Result<std::unique_ptr<sock::Stream>> SimStreamOs::connect(const sock::Origin& from,
                                                            const Endpoint& to) {
     kernel_.sched_.charge(kernel_.params_.per_call);
     if (kernel_.cut_) return Status(-ENETDOWN);
-    const bool privileged = ports == sock::LocalPort::privileged;
+    const bool privileged = from.ports == sock::LocalPort::privileged;
     if (privileged && !kernel_.params_.privileged) return Status(-EACCES);
     const Result<Side*> side =
-        kernel_.net_.connect(local_address, privileged, to, kernel_.sides_, kernel_.sched_.now());
+        kernel_.net_.connect(from.address, privileged, to, kernel_.sides_, kernel_.sched_.now());
     if (!side.ok()) return side.status();
     return std::unique_ptr<sock::Stream>(std::make_unique<SimStream>(kernel_, **side));
 }

@@ -48,9 +48,9 @@ class SimStreamOs final : public sock::StreamOs {
     explicit SimStreamOs(SimKernel& kernel) : kernel_(kernel) {}
     ~SimStreamOs() override;
 
-    Result<std::unique_ptr<sock::StreamListener>> listen(const Endpoint&, u32 backlog) override;
-    Result<std::unique_ptr<sock::Stream>> connect(u32 local_address, sock::LocalPort,
-                                                  const Endpoint& to) override;
+    Result<std::unique_ptr<sock::StreamListener>> listen(const Endpoint&, u32 backlog,
+                                                         const std::string& interface) override;
+    Result<std::unique_ptr<sock::Stream>> connect(const sock::Origin&, const Endpoint& to) override;
     bool started() const override;
     void stop(Task& done) override;
 

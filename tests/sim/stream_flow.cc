@@ -100,7 +100,7 @@ i64 StreamNet::write(Side& side, std::span<const iovec> from, Instant at) {
 }
 
 void StreamNet::queue_segments(Side& side, u64 count, Instant at) {
-    Host& host = host_of(side.local.address);
+    Host& host = host_of(side.local.address.tail());
     if (side.segments.empty()) side.unacked_since = at;
     u64 upto = side.written - count;
     // However small the pieces, the events of one write are bounded.
@@ -114,7 +114,7 @@ void StreamNet::queue_segments(Side& side, u64 count, Instant at) {
         if (params.split == Split::bytes && ++pieces < pieces_max) piece = 1;
         upto += piece;
         host.wire_free =
-            std::max(host.wire_free, at) + model_.transmission(side.local.address, piece);
+            std::max(host.wire_free, at) + model_.transmission(side.local.address.tail(), piece);
         side.last_arrival = std::max(side.last_arrival, host.wire_free + model_.latency());
         side.segments.push_back({side.last_arrival, upto, false});
     }
@@ -141,9 +141,9 @@ void StreamNet::schedule_delivery(Side& side) {
 // The next segment of this side reaches the other one, or does not.
 void StreamNet::deliver(Side& side) {
     Side& peer = side.peer();
-    const bool blocked = model_.blocked(side.local.address, side.remote.address) ||
-                         model_.blocked(side.remote.address, side.local.address);
-    const bool vanished = side.swallowed || (peer.dead && !host_of(side.remote.address).up);
+    const bool blocked = model_.blocked(side.local.address.tail(), side.remote.address.tail()) ||
+                         model_.blocked(side.remote.address.tail(), side.local.address.tail());
+    const bool vanished = side.swallowed || (peer.dead && !host_of(side.remote.address.tail()).up);
     if (blocked || vanished) {
         if (engine_.now() - side.unacked_since > side.unacked_timeout) return fail(side, ETIMEDOUT);
         engine_.schedule(side.deliver, engine_.now() + model_.retry_after(side.attempt++));
@@ -160,7 +160,7 @@ void StreamNet::deliver(Side& side) {
         return;
     }
     if (model_.lost()) {
-        engine_.trace(Trace::reset, side.local.address, side.remote.address);
+        engine_.trace(Trace::reset, side.local.address.tail(), side.remote.address.tail());
         fail(side, ECONNRESET);
         return fail(peer, ECONNRESET);
     }
@@ -181,9 +181,10 @@ void StreamNet::deliver(Side& side) {
     peer.last_heard = engine_.now();
     side.last_heard = engine_.now();
     bytes_arrived_ += side.arrived - before;
-    engine_.trace(Trace::bytes, side.local.address, side.local.port, side.arrived);
+    engine_.trace(Trace::bytes, side.local.address.tail(), side.local.port, side.arrived);
     if (fin)
-        engine_.trace(Trace::connection, side.local.address, side.local.port, side.remote.port);
+        engine_.trace(Trace::connection, side.local.address.tail(), side.local.port,
+                      side.remote.port);
     if (fin) peer.fin_received = true;
     if (side.want_write && side.arrived > side.acked && !side.ack.scheduled())
         engine_.schedule(side.ack, engine_.now() + model_.latency());
@@ -241,8 +242,8 @@ void StreamNet::send_reset(Side& from, Instant at) {
     engine_.withdraw(from.deliver);
     from.broken = true;
     if (peer.state != Side::State::open || peer.dead || peer.broken || from.swallowed) return;
-    if (model_.blocked(from.local.address, from.remote.address)) return;
-    engine_.trace(Trace::reset, from.local.address, from.remote.address);
+    if (model_.blocked(from.local.address.tail(), from.remote.address.tail())) return;
+    engine_.trace(Trace::reset, from.local.address.tail(), from.remote.address.tail());
     engine_.schedule(peer.reset, at + model_.latency());
 }
 
@@ -288,9 +289,9 @@ void StreamNet::probe(Side& side) {
         return;
     }
     Side& peer = side.peer();
-    const bool silent = side.swallowed || !host_of(side.remote.address).up ||
-                        model_.blocked(side.local.address, side.remote.address) ||
-                        model_.blocked(side.remote.address, side.local.address);
+    const bool silent = side.swallowed || !host_of(side.remote.address.tail()).up ||
+                        model_.blocked(side.local.address.tail(), side.remote.address.tail()) ||
+                        model_.blocked(side.remote.address.tail(), side.local.address.tail());
     if (!silent) {
         side.last_heard = engine_.now();
         side.probes = 0;

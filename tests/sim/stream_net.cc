@@ -31,7 +31,7 @@ void Side::keepalive_event() {
 void Side::reset_event() {
     StreamNet& net = *connection->net;
     if (dead) return;
-    net.engine_.trace(Trace::reset, local.address, local.port, remote.port);
+    net.engine_.trace(Trace::reset, local.address.tail(), local.port, remote.port);
     net.fail(*this, ECONNRESET);
 }
 
@@ -41,7 +41,7 @@ StreamNet::~StreamNet() {
 }
 
 u64 StreamNet::key(u16 local_port, const Endpoint& remote) {
-    return u64{local_port} << 48 | u64{remote.port} << 32 | remote.address;
+    return u64{local_port} << 48 | u64{remote.port} << 32 | remote.address.tail();
 }
 
 Connection& StreamNet::make() {
@@ -100,7 +100,7 @@ void StreamNet::recycle(Connection& connection) {
 void StreamNet::enter(Side& side, List<Side, OnHost>& sides) {
     side.owned = true;
     side.registered = true;
-    host_of(side.local.address).sides[key(side.local.port, side.remote)] = &side;
+    host_of(side.local.address.tail()).sides[key(side.local.port, side.remote)] = &side;
     side.on = &sides;
     sides.push_back(side);
 }
@@ -108,7 +108,7 @@ void StreamNet::enter(Side& side, List<Side, OnHost>& sides) {
 // Its addresses may be used anew.
 void StreamNet::unregister(Side& side) {
     if (!side.registered) return;
-    host_of(side.local.address).sides.erase(key(side.local.port, side.remote));
+    host_of(side.local.address.tail()).sides.erase(key(side.local.port, side.remote));
     side.registered = false;
 }
 
@@ -118,7 +118,7 @@ void StreamNet::tell(Side& side) {
 
 Result<ListenSocket*> StreamNet::listen(const Endpoint& at, u32 backlog,
                                         List<Side, OnHost>& sides) {
-    Host& host = host_of(at.address);
+    Host& host = host_of(at.address.tail());
     u16 port = at.port;
     if (port == 0) {
         u32 candidate = ephemeral_low;
@@ -137,7 +137,7 @@ Result<ListenSocket*> StreamNet::listen(const Endpoint& at, u32 backlog,
 }
 
 void StreamNet::close(ListenSocket& socket, bool silently) {
-    Host& host = host_of(socket.local.address);
+    Host& host = host_of(socket.local.address.tail());
     for (const auto& connection : all_) {
         if (connection->listener != &socket) continue;
         connection->listener = nullptr;
@@ -168,11 +168,12 @@ u16 StreamNet::pick_port(Host& host, bool privileged, const Endpoint& to) {
     return 0;
 }
 
-Result<Side*> StreamNet::connect(u32 local, bool privileged, const Endpoint& to,
+Result<Side*> StreamNet::connect(const Address& local, bool privileged, const Endpoint& to,
                                  List<Side, OnHost>& sides, Instant at) {
     if (chance(engine_.faults, params.connect_error_percent) && chance(engine_.faults, 50))
         return Status(chance(engine_.faults, 50) ? -EMFILE : -ENETUNREACH);
-    const u16 port = pick_port(host_of(local), privileged, to);
+    if (!local.same_family(to.address)) return Status(-EAFNOSUPPORT);
+    const u16 port = pick_port(host_of(local.tail()), privileged, to);
     if (port == 0) return Status(privileged ? -EADDRINUSE : -EADDRNOTAVAIL);
     Connection& connection = make();
     Side& side = connection.sides[0];
@@ -180,7 +181,7 @@ Result<Side*> StreamNet::connect(u32 local, bool privileged, const Endpoint& to,
     side.remote = to;
     side.state = Side::State::connecting;
     enter(side, sides);
-    engine_.trace(Trace::connection, local, to.address, port);
+    engine_.trace(Trace::connection, local.tail(), to.address.tail(), port);
     engine_.schedule(side.connect, at + model_.latency());
     return &side;
 }
@@ -189,11 +190,11 @@ Result<Side*> StreamNet::connect(u32 local, bool privileged, const Endpoint& to,
 void StreamNet::syn(Side& side) {
     Connection& connection = *side.connection;
     if (connection.answered) return answer(side);
-    const auto host = hosts_.find(side.remote.address);
+    const auto host = hosts_.find(side.remote.address.tail());
     if (host == hosts_.end() || !host->second.up)
         return syn_fails(side, EHOSTUNREACH, std::chrono::seconds(3));
-    const bool blocked = model_.blocked(side.local.address, side.remote.address) ||
-                         model_.blocked(side.remote.address, side.local.address);
+    const bool blocked = model_.blocked(side.local.address.tail(), side.remote.address.tail()) ||
+                         model_.blocked(side.remote.address.tail(), side.local.address.tail());
     const auto retry = [&] {
         if (engine_.now() - connection.began > connect_timeout)
             return syn_fails(side, ETIMEDOUT, Duration{});
@@ -283,7 +284,7 @@ void StreamNet::release(Side& side, Instant at) {
 
 void StreamNet::cut(Side& side, bool silently) {
     if (side.dead) return;
-    engine_.trace(Trace::reset, side.local.address, side.local.port, side.remote.port);
+    engine_.trace(Trace::reset, side.local.address.tail(), side.local.port, side.remote.port);
     if (!silently && !side.broken && side.state != Side::State::none)
         send_reset(side, engine_.now());
     side.dead = true;
@@ -298,7 +299,7 @@ void StreamNet::break_all(u32 host, u32 other, bool silently) {
     if (found == hosts_.end()) return;
     std::vector<Side*> doomed;
     for (const auto& [id, side] : found->second.sides)
-        if (side->remote.address == other && !side->dead) doomed.push_back(side);
+        if (side->remote.address.tail() == other && !side->dead) doomed.push_back(side);
     for (Side* side : doomed) {
         if (side->state != Side::State::open || !side->owned) continue;
         engine_.trace(Trace::reset, host, other, silently);

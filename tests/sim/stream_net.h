@@ -14,6 +14,7 @@
 
 namespace ulnet::sim {
 
+using sock::Address;
 using sock::Endpoint;
 
 class StreamNet;
@@ -139,8 +140,8 @@ class StreamNet {
     Result<ListenSocket*> listen(const Endpoint& at, u32 backlog, List<Side, OnHost>& sides);
     // Ends a listener: those in its queue are reset (or never hear again).
     void close(ListenSocket& socket, bool silently);
-    Result<Side*> connect(u32 local, bool privileged, const Endpoint& to, List<Side, OnHost>& sides,
-                          Instant at);
+    Result<Side*> connect(const Address& local, bool privileged, const Endpoint& to,
+                          List<Side, OnHost>& sides, Instant at);
     Result<Side*> accept(ListenSocket& socket);
     i64 read(Side& side, std::span<const iovec> to, Instant at);
     i64 write(Side& side, std::span<const iovec> from, Instant at);
@@ -172,6 +173,7 @@ class StreamNet {
         std::map<u16, std::unique_ptr<ListenSocket>> listeners;
         std::map<u64, Side*> sides;  // by local port, remote port and address
     };
+    // By the last four bytes of addresses: those of its IPv4 and its IPv6 address are the same.
     Host& host_of(u32 address) { return hosts_[address]; }
     static u64 key(u16 local_port, const Endpoint& remote);
     bool port_free(Host& host, u16 port, const Endpoint& to);

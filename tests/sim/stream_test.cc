@@ -28,7 +28,7 @@ struct Told final : sock::StreamSink {
 // Two operating systems and a listener at bob's.
 class StreamTest : public testing::Test {
  protected:
-    StreamTest() { listener_ = std::move(*bob_.listen({bob, 988}, 4)); }
+    StreamTest() { listener_ = std::move(*bob_.listen({bob, 988}, 4, {})); }
     ~StreamTest() override {
         unwatch(*listener_);
         for (auto* stream : watched_) unwatch(*stream);
@@ -53,7 +53,7 @@ class StreamTest : public testing::Test {
         EXPECT_TRUE(done);
     }
     std::unique_ptr<sock::Stream> begin(sock::LocalPort ports = sock::LocalPort::privileged) {
-        auto stream = alice_.connect(alice, ports, {bob, 988});
+        auto stream = alice_.connect({.address = alice, .ports = ports}, {bob, 988});
         EXPECT_TRUE(stream.ok());
         return std::move(*stream);
     }
@@ -109,8 +109,10 @@ TEST_F(StreamTest, ConnectsFromPortsOfTheRangeDownwards) {
 }
 
 TEST_F(StreamTest, NobodyListeningRefusesAndNoHostIsUnreachable) {
-    auto refused = std::move(*alice_.connect(alice, sock::LocalPort::any, {bob, 77}));
-    auto unreachable = std::move(*alice_.connect(alice, sock::LocalPort::any, {bob + 9, 988}));
+    auto refused =
+        std::move(*alice_.connect({.address = alice, .ports = sock::LocalPort::any}, {bob, 77}));
+    auto unreachable = std::move(
+        *alice_.connect({.address = alice, .ports = sock::LocalPort::any}, {bob + 9, 988}));
     settle(seconds(5));
     EXPECT_EQ(refused->connect_status(), Status(-ECONNREFUSED));
     EXPECT_EQ(unreachable->connect_status(), Status(-EHOSTUNREACH));
@@ -217,7 +219,7 @@ TEST_F(StreamTest, AKilledProcessResetsAtOnce) {
     bob_kernel_.cut(false);
     settle();
     EXPECT_EQ(read(*client_, 1, 0), -ECONNRESET);
-    EXPECT_FALSE(bob_.connect(bob, sock::LocalPort::any, {alice, 988}).ok());
+    EXPECT_FALSE(bob_.connect({.address = bob, .ports = sock::LocalPort::any}, {alice, 988}).ok());
 }
 
 TEST_F(StreamTest, APartitionDelaysAndLosesNothing) {
@@ -259,7 +261,7 @@ TEST_F(StreamTest, ASinkHearsOfAcceptableConnectionsAndOfNothingAfterUnwatch) {
     extra_.push_back(begin());
     settle();
     EXPECT_EQ(told.count, before);
-    EXPECT_FALSE(bob_.listen({bob, 988}, 1).ok());
+    EXPECT_FALSE(bob_.listen({bob, 988}, 1, {}).ok());
 }
 
 }  // namespace

@@ -29,6 +29,13 @@ CptTable make_table(u32 cpts, u32 workers) {
     return std::move(*table);
 }
 
+Nid nid_of(u32 address, bool ipv6) {
+    if (!ipv6) return Nid::ipv4(world_net, address);
+    std::array<u8, 16> bytes{0xfd};
+    std::ranges::copy(sock::Address(address).bytes(), bytes.end() - 4);
+    return Nid::ipv6(world_net, bytes);
+}
+
 NiConfig make_config(const Lnd& lnd, const NodeSpec& spec, const Nid& nid) {
     NiConfig config;
     config.net = world_net;
@@ -86,7 +93,7 @@ void SimNode::Life::close() {
 
 SimNode::SimNode(World& world, u32 index, NodeSpec spec)
     : world_(world), index_(index), spec_(std::move(spec)),
-      nid_(Nid::ipv4(world_net, first_address + index)) {}
+      nid_(nid_of(first_address + index, spec_.ipv6)) {}
 
 void SimNode::start() {
     CHECK(!up());

@@ -25,6 +25,7 @@ struct NodeSpec {
     NodeOptions node;
     u32 cpts = 1;
     u32 credits = 256, peer_credits = 8;
+    bool ipv6 = false;
     // By the tunables' names; others have their defaults.
     std::vector<std::pair<std::string_view, i64>> tunables;
     // Wraps the driver: for mutants, faults and traces.
@@ -72,7 +73,8 @@ class SimNode {
     Node& node() { return *life().node; }
     const Nid& nid() const { return nid_; }
     ProcessId process() const { return {nid_, pid_lustre}; }
-    u32 address() const { return nid_.address4(); }
+    // Names the host in the networks.
+    u32 address() const { return sock::Address(nid_).tail(); }
     u32 index() const { return index_; }
     // Destroys incarnations that have closed; true when none is left.
     bool reap();

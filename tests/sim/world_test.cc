@@ -71,6 +71,19 @@ TEST(World, HalfOpenConnectionsAreFoundOut) {
     }
 }
 
+// Tunables change while connections are open.
+TEST(World, RetunedWhileItWorks) {
+    for (u64 seed = 1; seed <= 10; ++seed) {
+        Plan plan = small_plan(Level::stream);
+        plan.chaos.add(Fault::retune);
+        plan.traffic.gap_max = microseconds(2000);
+        const Outcome outcome = run(seed, plan);
+        EXPECT_EQ(outcome.failure, "") << seed;
+        // No message may be lost for it.
+        EXPECT_EQ(outcome.succeeded, outcome.operations) << seed;
+    }
+}
+
 // Mutants. Each does its harm once.
 struct Mutant : TapHooks {
     u32 left = 20;  // calls before the harm

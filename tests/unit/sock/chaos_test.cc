@@ -22,6 +22,9 @@ class Chaos : public testing::TestWithParam<u64> {
                           {Tunable::max_reconnect_ms, 20},
                           {Tunable::conns_per_peer, static_cast<i64>(1 + prng.below(3))}};
         if (prng.below(2)) settings[Tunable::tx_buffer_size] = 8192;
+        settings[Tunable::protocol] = static_cast<i64>(version_min + prng.below(version_max));
+        settings[Tunable::enable_csum] = static_cast<i64>(prng.below(2));
+        settings[Tunable::typed_conns] = prng.below(4) > 0 ? 1 : 0;
         const u64 salt = prng.next();
         const auto decide = [salt](Core& core, const Core::Arrival& arrival) {
             const u32 len = arrival.hdr.payload_length;

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cpt/base/prng.h"
-#include "lnds/sock/match.h"
+#include "lnds/sock/proto.h"
 #include "lnds/sock/wire.h"
 #include "tests/golden/golden.h"
 
@@ -267,7 +267,7 @@ std::string receive(Framing framing, std::span<const std::byte> bytes, const jso
     if (!ack.ok() || !all_outstanding(*ack, record)) return "EPROTO";
     const auto payload = bytes.subspan(header);
     if (frame.head.checksum != 0 && (framing.version == 2 || !payload.empty()) &&
-        crc_update(crc_start(framing, frame), payload) != frame.head.checksum)
+        crc_update(crc_start(framing, bytes.first(header)), payload) != frame.head.checksum)
         return "checksum";
     return "";
 }
@@ -443,17 +443,35 @@ TEST(Checksum, GoesOnWhereItStopped) {
     EXPECT_EQ(crc_update(crc_seed, {}), crc_seed);
 }
 
-TEST(Match, TableOfVersion3) {
+TEST(Match, TableOfVersions) {
     constexpr u64 small = 1023, large = 1024, limit = 1024;
-    EXPECT_EQ(match_lnet(ConnType::any, small, limit), Match::no);
-    EXPECT_EQ(match_lnet(ConnType::bulk_in, large, limit), Match::no);
-    EXPECT_EQ(match_lnet(ConnType::control, small, limit), Match::yes);
-    EXPECT_EQ(match_lnet(ConnType::control, large, limit), Match::may);
-    EXPECT_EQ(match_lnet(ConnType::bulk_out, small, limit), Match::may);
-    EXPECT_EQ(match_lnet(ConnType::bulk_out, large, limit), Match::yes);
-    EXPECT_EQ(match_noop(ConnType::bulk_in), Match::yes);
-    for (const ConnType type : {ConnType::any, ConnType::control, ConnType::bulk_out})
-        EXPECT_EQ(match_noop(type), Match::no);
+    constexpr Match no = Match::no, may = Match::may, yes = Match::yes;
+    struct Row {
+        ConnType type;
+        Match small_old, large_old, small_new, large_new;
+        Match noop_old, noop_apart, noop_among;
+    };
+    const Row rows[] = {
+        {ConnType::any, yes, yes, no, no, yes, no, no},
+        {ConnType::control, yes, may, yes, may, yes, no, yes},
+        {ConnType::bulk_in, may, may, no, no, may, yes, may},
+        {ConnType::bulk_out, may, yes, may, yes, may, no, may},
+    };
+    for (u32 version = version_min; version <= version_max; ++version) {
+        const Proto& proto = proto_of(version);
+        const bool old = version < 3;
+        EXPECT_EQ(proto.version, version);
+        for (const Row& row : rows) {
+            SCOPED_TRACE(std::to_string(version) + std::string(to_text(row.type)));
+            EXPECT_EQ(proto.match_lnet(row.type, small, limit),
+                      old ? row.small_old : row.small_new);
+            EXPECT_EQ(proto.match_lnet(row.type, large, limit),
+                      old ? row.large_old : row.large_new);
+            EXPECT_EQ(proto.match_noop(row.type, true, limit), old ? row.noop_old : row.noop_apart);
+            EXPECT_EQ(proto.match_noop(row.type, false, limit),
+                      old ? row.noop_old : row.noop_among);
+        }
+    }
 }
 
 }  // namespace

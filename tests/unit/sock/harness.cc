@@ -295,8 +295,12 @@ SockBackEnd back_end() {
 }
 
 TestNode::TestNode(Sched& sched, u8 last, u16 port, Settings settings, Core::OnArrived on_arrived)
-    : core(sched), sched_(sched), config_(ni_config(last, port, settings)),
-      lnd_(make_sock_lnd(back_end())) {
+    : TestNode(sched, ni_config(last, port, settings), make_sock_lnd(back_end()),
+               std::move(on_arrived)) {}
+
+TestNode::TestNode(Sched& sched, NiConfig config, std::unique_ptr<Lnd> lnd,
+                   Core::OnArrived on_arrived)
+    : core(sched), sched_(sched), config_(std::move(config)), lnd_(std::move(lnd)) {
     if (on_arrived) core.on_arrived(std::move(on_arrived));
     std::string why;
     run_on(sched_, 0, [&] {
@@ -327,6 +331,10 @@ ctl::Value TestNode::describe() {
     ctl::Value out;
     run_on(sched_, 0, [&] { ni_->describe(out); });
     return out;
+}
+
+void TestNode::tune(Tunable which, i64 value) {
+    run_on(sched_, 0, [&] { EXPECT_TRUE(ni_->tune(static_cast<std::size_t>(which), value).ok()); });
 }
 
 u64 TestNode::counter(const std::string& name) {
@@ -473,9 +481,9 @@ Hello hello_from(const Nid& from, const Nid& to, ConnType type, u64 incarnation)
     return hello;
 }
 
-Bytes frame_of(const Frame& frame, Order order) {
+Bytes frame_of(const Frame& frame, Order order, u32 version) {
     std::array<std::byte, frame_bytes_max> bytes{};
-    const u32 size = encode_frame({version_spoken, order}, frame, bytes);
+    const u32 size = encode_frame({version, order}, frame, bytes);
     return {bytes.begin(), bytes.begin() + size};
 }
 
@@ -501,7 +509,14 @@ Bytes noop(u64 cookie0, u64 cookie1) {
 }
 
 Hello read_hello(RawConn& conn) {
-    const Bytes bytes = conn.read(wire_size<HelloV3>());
+    Bytes bytes;
+    for (;;) {
+        const Result<std::size_t> need = hello_bytes(bytes);
+        if (!need.ok() || bytes.size() >= *need) break;
+        const Bytes more = conn.read(*need - bytes.size());
+        if (more.empty()) break;
+        bytes = bytes + more;
+    }
     const Result<Hello> hello = decode_hello(bytes);
     EXPECT_TRUE(hello.ok()) << bytes.size() << " bytes";
     return hello.ok() ? *hello : Hello{};

@@ -10,10 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "cpt/base/log.h"
 #include "cpt/threads.h"
+#include "lnds/sock/proto.h"
 #include "lnds/sock/sock.h"
 #include "lnds/sock/tunables.h"
-#include "lnds/sock/wire.h"
 #include "lnet/lnd.h"
 
 namespace ulnet::sock {
@@ -130,6 +131,7 @@ class TestNode {
     // accept=all and privileged=0, so that no rights are needed and typed connections are full
     // peers.
     TestNode(Sched&, u8 last, u16 port, Settings = {}, Core::OnArrived = {});
+    TestNode(Sched&, NiConfig, std::unique_ptr<Lnd>, Core::OnArrived = {});
     ~TestNode();
     const Nid& nid() const { return config_.nid; }
     LndNi& ni() { return *ni_; }
@@ -139,6 +141,7 @@ class TestNode {
     // The test has closed it.
     void forget() { ni_.reset(); }
     ctl::Value describe();
+    void tune(Tunable, i64 value);
     u64 counter(const std::string& name);
     std::size_t connections(const std::string& type = "");
     // Waits until so many connections (of the type) are open.
@@ -159,6 +162,26 @@ NiConfig ni_config(u8 last, u16 port, const Settings& = {});
 void close_ni(Sched&, LndNi&);
 // Polls the condition until the deadline.
 bool eventually(const std::function<bool()>& condition);
+
+// What is logged while it lives.
+class LogLines final : public LogSink {
+ public:
+    LogLines() : LogSink(LogLevel::warn) { set_log_sink(this); }
+    ~LogLines() override { set_log_sink(nullptr); }
+    void write(LogLevel, std::string_view line) override {
+        const std::lock_guard guard(lock_);
+        text_ += line;
+        text_ += '\n';
+    }
+    std::string text() {
+        const std::lock_guard guard(lock_);
+        return text_;
+    }
+
+ private:
+    std::mutex lock_;
+    std::string text_;
+};
 
 // A blocking socket with a deadline on every read. Failures show as short results.
 class RawConn {
@@ -203,7 +226,7 @@ class RawListener {
 Bytes request_to(const Nid&);
 Bytes hello_bytes_of(const Hello&);
 Hello hello_from(const Nid& from, const Nid& to, ConnType, u64 incarnation = 77);
-Bytes frame_of(const Frame&, Order = native_order);
+Bytes frame_of(const Frame&, Order = native_order, u32 version = version_default);
 Frame put_frame(const Nid& from, const Nid& to, u64 id, u32 len);
 Bytes payload_of(u64 id, u32 len);
 Bytes noop(u64 cookie0, u64 cookie1);

@@ -7,6 +7,29 @@
 
 namespace ulnet::sock {
 
+// What a peer of a version reads and writes.
+struct Speaker {
+    u32 version;
+    Order order = native_order;  // of what the peer sends
+
+    Bytes frame(const Frame& made) const { return frame_of(made, order, version); }
+    // The next frame of the driver, whose order is ours.
+    Frame read(RawConn& conn) const {
+        const Framing framing{version, native_order};
+        Bytes bytes;
+        for (;;) {
+            const Result<u32> need = frame_bytes(framing, bytes);
+            if (!need.ok() || bytes.size() >= *need) break;
+            const Bytes more = conn.read(*need - bytes.size());
+            if (more.empty()) break;
+            bytes = bytes + more;
+        }
+        const Result<Frame> made = decode_frame(framing, bytes);
+        EXPECT_TRUE(made.ok()) << bytes.size() << " bytes";
+        return made.ok() ? *made : Frame{};
+    }
+};
+
 class Passive : public testing::Test {
  protected:
     void make(Settings settings = {}) {

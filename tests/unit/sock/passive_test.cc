@@ -169,8 +169,8 @@ TEST_F(Passive, HellosThatAreClosed) {
     expect_alive();
 }
 
-// What is not spoken is answered with our version and type NONE, so that the peer comes again.
-TEST_F(Passive, OtherVersionsAreAnsweredWithOurs) {
+// What nobody speaks is answered with our version and type NONE, so that the peer comes again.
+TEST_F(Passive, UnknownVersionsAreAnsweredWithOurs) {
     make();
     const auto refused = [&](const Bytes& bytes) {
         RawConn conn = requested();
@@ -187,16 +187,16 @@ TEST_F(Passive, OtherVersionsAreAnsweredWithOurs) {
         EXPECT_EQ(answer->dst_pid, 0u);
         EXPECT_EQ(answer->dst_incarnation, 0u);
     };
-    for (const u32 version : {1u, 2u, 4u}) {
-        Hello hello = hello_from(nid_at(1), node->nid(), ConnType::control);
-        hello.version = version;
-        refused(hello_bytes_of(hello));
+    for (const u8 version : {u8{0}, u8{1}, u8{5}, u8{255}}) {
+        Bytes bytes = hello_bytes_of(hello_from(nid_at(1), node->nid(), ConnType::control));
+        bytes[4] = std::byte{version};
+        refused(bytes);
     }
     // The captured HELLO of version 9, which is longer than any.
     refused(golden::unhex("636972450900000001004d0a0000020003004d0a00000200393000003930000000dd4bc0"
                           "cbeeec1801000000000000000100000000000000000000000000000000000000000000"
                           "00000000000000000000000000000000"));
-    EXPECT_EQ(node->counter("refusals_sent"), 4u);
+    EXPECT_EQ(node->counter("refusals_sent"), 5u);
 }
 
 TEST_F(Passive, BigEndianPeer) {
@@ -320,6 +320,9 @@ TEST_F(Passive, Duplicates) {
     for (const ConnType type : {ConnType::control, ConnType::bulk_in, ConnType::bulk_out})
         refused(type);
     EXPECT_EQ(node->connections(), 3u);
+    // Untyped ones are counted apart.
+    conns.push_back(open(ConnType::any));
+    refused(ConnType::any);
     // Another peer is another matter.
     conns.push_back(open(ConnType::control, 3));
     run_on(*sched, 0, [&] {
