@@ -30,13 +30,24 @@ class Closing final : public Task {
 
 }  // namespace
 
-Daemon::Daemon(DaemonOptions options)
-    : options_(std::move(options)), drivers_(make_drivers(options_.drivers)) {
-    for (const auto& driver : drivers_) lnds_.push_back(driver.get());
-}
+Daemon::Daemon(DaemonOptions options) : options_(std::move(options)) {}
 
 Daemon::~Daemon() {
     stop();
+}
+
+Error Daemon::make_lnds() {
+    if (options_.trace) {
+        std::string why;
+        auto file = TraceFile::open(*options_.trace, why);
+        if (!file.ok()) return {file.status(), "--trace: " + why};
+        trace_ = std::move(*file);
+    }
+    if (!options_.faults.empty()) faults_ = std::make_unique<FaultRules>(options_.faults);
+    drivers_ = make_drivers(
+        {.sock_uring = options_.sock_uring, .faults = faults_.get(), .trace = trace_.get()});
+    for (const auto& driver : drivers_) lnds_.push_back(driver.get());
+    return {};
 }
 
 Error Daemon::check_config(const CptTable& cpts) {
@@ -52,6 +63,7 @@ Error Daemon::start() {
     const Result<CptTable> cpts =
         CptTable::make(Topology::of_machine(), options_.cpu_npartitions, options_.cpu_pattern, why);
     if (!cpts.ok()) return {cpts.status(), why};
+    if (Error error = make_lnds(); !error.ok()) return error;
     if (Error error = check_config(*cpts); !error.ok()) return error;
     sched_ = std::make_unique<ThreadSched>(*cpts, options_.sched);
     run_on(*sched_, 0, [&] {

@@ -23,7 +23,9 @@ struct DaemonOptions {
     u32 cpu_npartitions = 0;
     ThreadSchedOptions sched;
     SelftestOptions selftest;
-    DriverOptions drivers;
+    bool sock_uring = false;
+    std::vector<FaultRule> faults;
+    std::optional<TraceOptions> trace;
 };
 
 class Daemon {
@@ -39,12 +41,15 @@ class Daemon {
     const std::string& note() const { return plan_.note; }
 
  private:
+    Error make_lnds();
     Error check_config(const CptTable&);
     Error open_nis();
     Error open_server();
 
     const DaemonOptions options_;
     ctl::ConfigPlan plan_;
+    std::unique_ptr<FaultRules> faults_;
+    std::unique_ptr<TraceFile> trace_;
     std::vector<std::unique_ptr<Lnd>> drivers_;
     std::vector<Lnd*> lnds_;
     std::unique_ptr<ThreadSched> sched_;

@@ -15,6 +15,7 @@
 #include <iostream>
 
 #include "cpt/base/log.h"
+#include "cpt/base/text.h"
 #include "tools/daemon.h"
 #include "tools/version.h"
 
@@ -29,7 +30,8 @@ struct Flags {
     std::vector<std::string> nids;
     u32 cpu_npartitions = 0, workers = 0, spin_us = 0;
     SelftestOptions selftest;
-    std::string sock_io{"epoll"};
+    std::string sock_io{"epoll"}, trace;
+    std::vector<std::string> faults;
     bool no_pin = false, foreground = false;
 };
 
@@ -37,6 +39,32 @@ struct Flags {
 std::string check_name(const std::string& name) {
     if (ctl::good_node_name(name)) return {};
     return "'" + name + "' is not allowed; allowed: " + ctl::node_name_allowed();
+}
+
+std::string check_fault(const std::string& text) {
+    FaultRule rule;
+    return parse_fault_rule(text, rule).text;
+}
+
+// FILE[:SNAPLEN]; what follows the last colon is a length when it is a number.
+std::string read_trace(const std::string& text, TraceOptions& out) {
+    const std::size_t colon = text.rfind(':');
+    out.path = text;
+    if (colon != std::string::npos &&
+        text.find_first_not_of("0123456789", colon + 1) == std::string::npos) {
+        const Result<u64> snap = parse_u64(text.substr(colon + 1), 0, TraceOptions::snap_max);
+        if (!snap.ok())
+            return "'" + text.substr(colon + 1) + "' is not allowed; allowed: 0 ... " +
+                   std::to_string(TraceOptions::snap_max) + " bytes of payload";
+        out.path = text.substr(0, colon);
+        out.snap = static_cast<u32>(*snap);
+    }
+    return out.path.empty() ? "'" + text + "' is not allowed; allowed: FILE or FILE:SNAPLEN" : "";
+}
+
+std::string check_trace(const std::string& text) {
+    TraceOptions options;
+    return read_trace(text, options);
 }
 
 void describe(CLI::App& app, Flags& flags) {
@@ -75,6 +103,15 @@ void describe(CLI::App& app, Flags& flags) {
     app.add_option("--sock-io", flags.sock_io, "what tells of ready sockets: epoll or io_uring")
         ->check(CLI::IsMember({"epoll", "io_uring"}))
         ->capture_default_str();
+    app.add_option("--trace", flags.trace,
+                   "record all messages to this pcap-ng file, with so many bytes of payload each")
+        ->type_name("FILE[:SNAPLEN]")
+        ->check(check_trace);
+    app.add_option("--fault", flags.faults,
+                   "break messages or connections on purpose: action=drop,rate=10,...; repeatable")
+        ->type_name("RULE")
+        ->allow_extra_args(false)
+        ->check(check_fault);
     app.add_flag("--no-pin", flags.no_pin, "let the system move threads between CPUs");
     app.add_option("--log-level", flags.log_level, "error, warn, info, debug or trace")
         ->check(CLI::IsMember({"error", "warn", "info", "debug", "trace"}))
@@ -168,7 +205,11 @@ int serve(const Flags& flags, int signals) {
     options.sched.workers_per_cpt = flags.workers;
     options.sched.pin = !flags.no_pin;
     options.selftest = flags.selftest;
-    options.drivers.sock_uring = flags.sock_io == "io_uring";
+    options.sock_uring = flags.sock_io == "io_uring";
+    if (!flags.trace.empty()) read_trace(flags.trace, options.trace.emplace());
+    for (const std::string& text : flags.faults)  // checked with the command line
+        if (const Error error = parse_fault_rule(text, options.faults.emplace_back()); !error.ok())
+            return fail(error.text);
     options.sched.spin = std::chrono::microseconds(flags.spin_us);
     Daemon daemon(std::move(options));
     if (const Error error = daemon.start(); !error.ok()) {

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "cpt/cpt.h"
+#include "lnds/sock/fault_stream.h"
 #include "lnds/sock/ni.h"
 #include "lnds/sock/sock.h"
 #include "lnds/sock/wire.h"
@@ -300,9 +301,15 @@ void SockLnd::leave(SockNi& ni, const Listeners& listeners) {
         if (listener != nullptr) listener->close(Ref<SockNi>::of(ni));
 }
 
-std::unique_ptr<Lnd> make_sock_lnd(SockBackEnd back_end) {
-    return std::make_unique<SockLnd>(back_end == SockBackEnd::io_uring ? make_uring_os
-                                                                       : make_epoll_os);
+std::unique_ptr<Lnd> make_sock_lnd(SockBackEnd back_end, FaultRules* faults) {
+    const StreamOsMaker make_os =
+        back_end == SockBackEnd::io_uring ? make_uring_os : make_epoll_os;
+    if (faults == nullptr) return std::make_unique<SockLnd>(make_os);
+    return std::make_unique<SockLnd>([make_os, faults](Sched& sched) {
+        auto os = make_os(sched);
+        if (os.ok()) os = make_fault_os(std::move(*os), sched, *faults);
+        return os;
+    });
 }
 
 }  // namespace ulnet::sock

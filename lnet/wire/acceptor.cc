@@ -1,34 +1,12 @@
 // Codec of the connection request; see acceptor.h.
 #include "lnet/wire/acceptor.h"
 
+#include "lnet/wire/fields.h"
+
 namespace ulnet {
 namespace {
 
-struct Front {
-    u32 magic, version;
-    template <class F> static constexpr void fields(F&& f) {
-        f("magic", &Front::magic);
-        f("version", &Front::version);
-    }
-};
-struct RequestV1 {
-    Front front;
-    u64 nid;
-    template <class F> static constexpr void fields(F&& f) {
-        f("front", &RequestV1::front);
-        f("nid", &RequestV1::nid);
-    }
-};
-struct RequestV2 {
-    Front front;
-    std::array<u8, Nid::bytes_max> nid;
-    template <class F> static constexpr void fields(F&& f) {
-        f("front", &RequestV2::front);
-        f("nid", &RequestV2::nid);
-    }
-};
-static_assert(wire_size<RequestV1>() == acceptor_v1_bytes && wire_offset<RequestV1>("nid") == 8);
-static_assert(wire_size<RequestV2>() == acceptor_v2_bytes && wire_offset<RequestV2>("nid") == 8);
+using namespace acceptor_fields;
 
 using Next = ConnRequestStep::Next;
 

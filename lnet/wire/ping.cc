@@ -4,32 +4,12 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "lnet/wire/fields.h"
+
 namespace ulnet {
 namespace {
 
-struct Front {
-    u32 magic, features, pid, nnis;
-    template <class F> static constexpr void fields(F&& f) {
-        f("magic", &Front::magic);
-        f("features", &Front::features);
-        f("pid", &Front::pid);
-        f("nnis", &Front::nnis);
-    }
-};
-// Entry 0 is 0@lo: its status is the sequence number and msg_size the size of all entries.
-struct Entry4 {
-    u64 nid;
-    u32 status, msg_size;
-    template <class F> static constexpr void fields(F&& f) {
-        f("nid", &Entry4::nid);
-        f("status", &Entry4::status);
-        f("msg_size", &Entry4::msg_size);
-    }
-};
-constexpr u32 front_bytes = 16;
-constexpr u32 entry_bytes = 16;
-static_assert(wire_size<Front>() == front_bytes && wire_offset<Front>("nnis") == 12);
-static_assert(wire_size<Entry4>() == entry_bytes && wire_offset<Entry4>("msg_size") == 12);
+using namespace ping_fields;
 
 constexpr Status malformed{-EPROTO};
 
