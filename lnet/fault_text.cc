@@ -42,7 +42,7 @@ constexpr Duration time_max = std::chrono::hours(24);
 constexpr std::string_view time_allowed = "1ms ... 24h";
 
 Error refuse(std::string_view key, std::string_view value, std::string_view allowed) {
-    return {Status(-EINVAL), "fault rule: " + std::string(key) + ": '" + std::string(value) +
+    return {Status(-EINVAL), std::string(key) + ": '" + std::string(value) +
                                  "' is not allowed; allowed: " + std::string(allowed)};
 }
 
@@ -221,19 +221,19 @@ Error complete(Reading& from, u32 given) {
     const Use use = of_streams(rule.action) ? streams : messages;
     for (std::size_t i = 0; i < keys.size(); ++i) {
         if ((given >> i & 1) == 0 || (keys[i].use & use) != 0) continue;
-        return {Status(-EINVAL), "fault rule: " + std::string(keys[i].name) +
+        return {Status(-EINVAL), std::string(keys[i].name) +
                                      " is not allowed with action=" + action};
     }
     if (from.rate != 0 && rule.interval != Duration{})
-        return {Status(-EINVAL), "fault rule: rate and interval exclude each other"};
+        return {Status(-EINVAL), "rate and interval exclude each other"};
     rule.rate = rule.interval != Duration{} ? 0 : std::max(1u, static_cast<u32>(from.rate));
     if (takes_time(rule.action) != (rule.time != Duration{}))
         return {Status(-EINVAL),
-                "fault rule: time is " +
+                "time is " +
                     std::string(takes_time(rule.action) ? "needed" : "not allowed") +
                     " with action=" + action};
     if (rule.healths != 0 && rule.action != FaultAction::drop)
-        return {Status(-EINVAL), "fault rule: health is not allowed with action=" + action};
+        return {Status(-EINVAL), "health is not allowed with action=" + action};
     rule.way = from.way != 0 ? static_cast<FaultWay>(from.way) : default_way(rule);
     if (rule.healths != 0 && rule.way != FaultWay::send)
         return refuse("on", way_words[from.way - 1].text,
@@ -273,18 +273,18 @@ Error parse_fault_rule(std::string_view text, FaultRule& out) {
         const std::string_view name = part.substr(0, equals);
         const auto key = std::ranges::find(keys, name, &Key::name);
         if (key == keys.end() || equals == std::string_view::npos)
-            return {Status(-EINVAL), "fault rule: '" + std::string(part) +
+            return {Status(-EINVAL), "'" + std::string(part) +
                                          "' is not allowed; allowed: KEY=VALUE, KEY one of " +
                                          keys_allowed()};
         const u32 bit = 1u << (key - keys.begin());
         if ((given & bit) != 0)
-            return {Status(-EINVAL), "fault rule: " + std::string(name) + " is given twice"};
+            return {Status(-EINVAL), std::string(name) + " is given twice"};
         given |= bit;
         if (Error error = key->read(reading, name, part.substr(equals + 1)); !error.ok())
             return error;
     } while (!rest.empty());
     if (reading.action == ~0u)
-        return {Status(-EINVAL), "fault rule: action is needed: " + list_of(action_words)};
+        return {Status(-EINVAL), "action is needed: " + list_of(action_words)};
     reading.rule.action = static_cast<FaultAction>(reading.action);
     if (Error error = complete(reading, given); !error.ok()) return error;
     out = std::move(reading.rule);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "lnds/sock/address.h"
 #include "lnds/trace/wire.h"
 #include "lnet/lnd.h"
 #include "lnet/wire/acceptor.h"

@@ -90,7 +90,7 @@ bool TraceFile::add(const Packet& packet) {
                            static_cast<u32>(packet.time_ns), static_cast<u32>(captured),
                            static_cast<u32>(packet.head.size()) + packet.payload_length});
     const std::size_t front_bytes = front.size();
-    front.option(packet_flags, packet.inbound ? flag_inbound : flag_outbound);
+    front.option(packet_flags, packet.flags);
     front.option(end_of_options, std::string_view());
     front.close(front.size() + padded(captured) + sizeof(u32));
 

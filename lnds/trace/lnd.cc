@@ -184,8 +184,11 @@ void TraceNi::note(const Note& what, const ProcessId& peer, const Hdr* hdr,
     if (hdr != nullptr) head.payload_length = hdr->payload_length;
     writer.write(head);
     if (hdr != nullptr) encode_hdr16(*hdr, all.last<hdr16_bytes>());
+    const u32 flags = what.direction == Direction::in    ? flag_inbound
+                      : what.direction == Direction::out ? flag_outbound
+                                                         : 0;
     const bool kept =
-        file_.add({interface_, sched_.wall_ns(), what.direction == Direction::in,
+        file_.add({interface_, sched_.wall_ns(), flags,
                    all.first(record_head_bytes + (hdr != nullptr ? hdr16_bytes : 0)),
                    payload, head.payload_length});
     (kept ? records_ : dropped_).fetch_add(1, std::memory_order_relaxed);
