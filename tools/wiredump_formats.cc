@@ -87,7 +87,7 @@ std::size_t print_frame(std::string& out, ByteSpan bytes, Order order, const Pri
     }
     out += "\n";
     if (printing.fields) {
-        if (Version > 1) print_fields(out, frame->head);
+        if (Version > 1) print_fields(out, frame->head, "    frame.");
         if (frame->lnet) print_hdr(out, frame->hdr, Version == 4);
     }
     if (!frame->lnet) return *size;
@@ -339,7 +339,7 @@ bool print_record(std::string& out, ByteSpan bytes, const Printing& printing) {
     }
     out += fmt::format("{} {} {} {}: {}\n", at, in ? "<" : ">", peer, what, summary(*hdr));
     if (printing.fields) {
-        print_fields(out, head);
+        print_fields(out, head, "    record.");
         print_hdr(out, *hdr, true);
     }
     print_payload(out, bytes.subspan(trace::record_head_bytes + hdr16_bytes),

@@ -23,7 +23,7 @@ class Block {
         writer_.zeros(padded(value.size()) - value.size());
     }
     void option(u16 code, std::string_view text) { option(code, std::as_bytes(std::span(text))); }
-    template <class T> void option(u16 code, T value) {
+    template <std::integral T> void option(u16 code, T value) {
         option(code, std::as_bytes(std::span(&value, 1)));
     }
     // Ends a block that is complete in here.
