@@ -53,7 +53,7 @@ u64 to_nanoseconds(u64 ticks, u8 resolution) {
         for (u8 i = nanoseconds; i < resolution && value > 0; ++i) value /= 10;
         return value;
     }
-    const u32 bits = std::min(resolution & 0x7f, 63);
+    const u32 bits = std::min(resolution & 0x7fu, 63u);
     const u64 fraction = ticks & ((u64{1} << bits) - 1);
     const u32 cut = bits > 34 ? bits - 34 : 0;  // so that the product fits
     return (ticks >> bits) * second + (((fraction >> cut) * second) >> (bits - cut));

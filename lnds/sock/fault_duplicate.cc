@@ -7,17 +7,18 @@
 
 namespace ulnet::sock {
 
-void Duplicate::say(std::span<const iovec> pieces, u64 bytes) {
-    {
-        const std::lock_guard guard(lock_);
-        for (const iovec& piece : pieces) {
-            const std::size_t size =
-                std::min<u64>({piece.iov_len, bytes, bytes_max - bytes_.size()});
-            const auto* const from = static_cast<const std::byte*>(piece.iov_base);
-            bytes_.insert(bytes_.end(), from, from + size);
-            bytes -= size;
-        }
+void Duplicate::add(std::span<const iovec> pieces, u64 bytes) {
+    const std::lock_guard guard(lock_);
+    for (const iovec& piece : pieces) {
+        const std::size_t size = std::min<u64>({piece.iov_len, bytes, bytes_max - bytes_.size()});
+        const auto* const from = static_cast<const std::byte*>(piece.iov_base);
+        bytes_.insert(bytes_.end(), from, from + size);
+        bytes -= size;
     }
+}
+
+void Duplicate::begin_to_say() {
+    says_.store(true, std::memory_order_release);
     wake();
 }
 
@@ -37,6 +38,7 @@ bool Duplicate::step(Budget& budget) {
 
 // False: the connection is of no more use.
 bool Duplicate::write() {
+    if (!says_.load(std::memory_order_acquire)) return true;
     std::array<std::byte, bytes_max> copy;
     std::size_t size = 0;
     {

@@ -1,5 +1,5 @@
-// A second connection that says what the first one said until it was answered, and then only reads,
-// for as long as the other end keeps it. A strand of its own, so that whoever owns it keeps it until
+// A second connection that, once the first one is answered, says what that one said until then, and
+// only reads from there on, for as long as the other end keeps it. A strand of its own, so that whoever owns it keeps it until
 // over() and nobody else calls it any more. Fed by the stream that it repeats.
 #pragma once
 
@@ -21,7 +21,9 @@ class Duplicate final : private Strand, private StreamSink {
     ~Duplicate() = default;
     // Not ok: it cannot be watched, and destroying it is all that is left.
     Status begin() { return stream_->watch(cpt(), *this); }
-    void say(std::span<const iovec>, u64 bytes);
+    // What it will say.
+    void add(std::span<const iovec>, u64 bytes);
+    void begin_to_say();
     void end();
     // The connection has ended and is closed.
     bool over() const { return over_.load(std::memory_order_acquire) && idle(); }
@@ -44,7 +46,7 @@ class Duplicate final : private Strand, private StreamSink {
     std::unique_ptr<Stream> stream_;
     std::mutex lock_;  // guards: bytes_
     std::vector<std::byte> bytes_;
-    std::atomic<bool> wanted_{true}, over_{false};
+    std::atomic<bool> wanted_{true}, says_{false}, over_{false};
     std::size_t written_ = 0;  // of the strand, as what follows
     bool unwatching_ = false;
     Ended ended_{*this};

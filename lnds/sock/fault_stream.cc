@@ -323,7 +323,8 @@ i64 FaultStream::readv(std::span<const iovec> pieces) {
     const Pieces part(pieces, until_next(FaultWay::receive, read_));
     const i64 moved = inner_->readv(part.list());
     if (moved <= 0) return moved;
-    answered_.store(true, std::memory_order_release);
+    if (!answered_.exchange(true, std::memory_order_acq_rel) && duplicate_)
+        duplicate_->begin_to_say();
     const u64 before = read_;
     read_ += static_cast<u64>(moved);
     if (acts(corrupt_, FaultWay::receive) && corrupt_->after >= before && corrupt_->after < read_)
@@ -345,7 +346,7 @@ i64 FaultStream::writev(std::span<const iovec> pieces) {
     if (moved <= 0) return moved;
     written_ += static_cast<u64>(moved);
     if (duplicate_ && !answered_.load(std::memory_order_acquire))
-        duplicate_->say(part.list(), static_cast<u64>(moved));
+        duplicate_->add(part.list(), static_cast<u64>(moved));
     gate(FaultWay::send, written_);
     return moved;
 }
