@@ -50,8 +50,8 @@ FileWriter::FileWriter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
                 batch.swap(own.queue);
             }
             if (state() == State::failed || own.write_all(batch)) continue;
-            log_line(LogLevel::error, own.path + ": cannot be written any more: " +
-                                          Status(-errno).text());
+            log_line(LogLevel::error,
+                     own.path + ": cannot be written any more: " + Status(-errno).text());
             state_.store(State::failed, std::memory_order_relaxed);
         }
     });

@@ -15,24 +15,18 @@ struct Word {
     u32 value;
 };
 constexpr std::array action_words = {
-    Word{"drop", 0},
-    Word{"delay", 1},
-    Word{"corrupt", 2},
-    Word{"reset", 3},
-    Word{"stall", 4},
-    Word{"stream_duplicate", 5},
-    Word{"stream_reset", 6},
-    Word{"stream_stall", 7},
-    Word{"stream_corrupt", 8},
+    Word{"drop", 0},         Word{"delay", 1},        Word{"corrupt", 2},
+    Word{"reset", 3},        Word{"stall", 4},        Word{"stream_duplicate", 5},
+    Word{"stream_reset", 6}, Word{"stream_stall", 7}, Word{"stream_corrupt", 8},
 };
 constexpr std::array way_words = {Word{"send", 1}, Word{"receive", 2}, Word{"both", 3}};
 constexpr std::array message_words = {Word{"ack", 0}, Word{"put", 1}, Word{"get", 2},
                                       Word{"reply", 3}};
-constexpr std::array health_words = {
-    Word{"local_interrupt", 1}, Word{"local_dropped", 2},  Word{"local_aborted", 3},
-    Word{"local_no_route", 4},  Word{"local_error", 5},    Word{"local_timeout", 6},
-    Word{"remote_error", 7},    Word{"remote_dropped", 8}, Word{"remote_timeout", 9},
-    Word{"network_timeout", 10}};
+constexpr std::array health_words = {Word{"local_interrupt", 1}, Word{"local_dropped", 2},
+                                     Word{"local_aborted", 3},   Word{"local_no_route", 4},
+                                     Word{"local_error", 5},     Word{"local_timeout", 6},
+                                     Word{"remote_error", 7},    Word{"remote_dropped", 8},
+                                     Word{"remote_timeout", 9},  Word{"network_timeout", 10}};
 static_assert(static_cast<u32>(Health::network_timeout) == 10);
 static_assert(static_cast<u32>(FaultAction::stream_corrupt) == action_words.size() - 1);
 
@@ -113,8 +107,9 @@ Error read_time(std::string_view key, std::string_view value, Duration& out) {
 Error read_nids(std::string_view key, std::string_view value, NidList& out) {
     const Error error = NidList::parse(value, out);
     if (error.ok() && !out.empty()) return {};
-    return refuse(key, value, "NIDs and ranges of NIDs, as 10.0.0.[1-8]@tcp" +
-                                  (error.ok() ? "" : " (" + error.text + ")"));
+    return refuse(key, value,
+                  "NIDs and ranges of NIDs, as 10.0.0.[1-8]@tcp" +
+                      (error.ok() ? "" : " (" + error.text + ")"));
 }
 
 Error read_number(std::string_view key, std::string_view value, u64 least, u64 most, u64& out) {
@@ -221,16 +216,15 @@ Error complete(Reading& from, u32 given) {
     const Use use = of_streams(rule.action) ? streams : messages;
     for (std::size_t i = 0; i < keys.size(); ++i) {
         if ((given >> i & 1) == 0 || (keys[i].use & use) != 0) continue;
-        return {Status(-EINVAL), std::string(keys[i].name) +
-                                     " is not allowed with action=" + action};
+        return {Status(-EINVAL),
+                std::string(keys[i].name) + " is not allowed with action=" + action};
     }
     if (from.rate != 0 && rule.interval != Duration{})
         return {Status(-EINVAL), "rate and interval exclude each other"};
     rule.rate = rule.interval != Duration{} ? 0 : std::max(1u, static_cast<u32>(from.rate));
     if (takes_time(rule.action) != (rule.time != Duration{}))
         return {Status(-EINVAL),
-                "time is " +
-                    std::string(takes_time(rule.action) ? "needed" : "not allowed") +
+                "time is " + std::string(takes_time(rule.action) ? "needed" : "not allowed") +
                     " with action=" + action};
     if (rule.healths != 0 && rule.action != FaultAction::drop)
         return {Status(-EINVAL), "health is not allowed with action=" + action};
@@ -277,8 +271,7 @@ Error parse_fault_rule(std::string_view text, FaultRule& out) {
                                          "' is not allowed; allowed: KEY=VALUE, KEY one of " +
                                          keys_allowed()};
         const u32 bit = 1u << (key - keys.begin());
-        if ((given & bit) != 0)
-            return {Status(-EINVAL), std::string(name) + " is given twice"};
+        if ((given & bit) != 0) return {Status(-EINVAL), std::string(name) + " is given twice"};
         given |= bit;
         if (Error error = key->read(reading, name, part.substr(equals + 1)); !error.ok())
             return error;

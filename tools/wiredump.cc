@@ -77,8 +77,9 @@ int dump_file(const Flags& flags) {
         if (!file) return fail(flags.file + ": " + Status(-errno).text());
     }
     const std::string data = read_all(flags.file == "-" ? std::cin : file);
-    const Error error = dump_capture(std::as_bytes(std::span(data)), {{flags.fields}, flags.version},
-                                     [](std::string_view text) { std::cout << text; });
+    const Error error =
+        dump_capture(std::as_bytes(std::span(data)), {{flags.fields}, flags.version},
+                     [](std::string_view text) { std::cout << text; });
     return error.ok() ? 0 : fail(flags.file + ": " + error.text);
 }
 

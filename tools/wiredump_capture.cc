@@ -59,8 +59,7 @@ u64 to_nanoseconds(u64 ticks, u8 resolution) {
     return (ticks >> bits) * second + (((fraction >> cut) * second) >> (bits - cut));
 }
 
-void each_option(Reader reader,
-                 const std::function<void(u16, std::span<const std::byte>)>& use) {
+void each_option(Reader reader, const std::function<void(u16, std::span<const std::byte>)>& use) {
     OptionHead head{};
     while (reader.remaining() >= wire_size<OptionHead>() && reader.read(head)) {
         if (head.code == end_of_options) return;
@@ -135,8 +134,8 @@ bool CaptureReader::next_block(CapturePacket& out, bool& is_packet) {
     const std::size_t at = whole_ - rest_.size();
     // The section header tells the order of what follows, its own length included.
     if (first_value<u32>(rest_, native_order) == section_block) {
-        const auto magic = first_value<u32>(rest_.subspan(std::min<std::size_t>(8, rest_.size())),
-                                            Order::little);
+        const auto magic =
+            first_value<u32>(rest_.subspan(std::min<std::size_t>(8, rest_.size())), Order::little);
         order_ = magic == section_magic ? Order::little : Order::big;
     }
     Reader reader(rest_, order_);

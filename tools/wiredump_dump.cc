@@ -73,8 +73,7 @@ Error read_hex(std::string_view text, std::vector<std::byte>& out) {
         if (c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == ':' || c == ',') continue;
         const int digit = digit_of(c);
         if (digit < 0)
-            return {Status(-EINVAL),
-                    fmt::format("character {} is no hexadecimal digit", i + 1)};
+            return {Status(-EINVAL), fmt::format("character {} is no hexadecimal digit", i + 1)};
         if (high >= 0) out.push_back(static_cast<std::byte>(high * 16 + digit));
         high = high >= 0 ? -1 : digit;
     }

@@ -9,8 +9,8 @@
 namespace ulnet::tools {
 namespace {
 
-constexpr std::array hexadecimal = {"magic",    "features",        "ping_magic", "checksum",
-                                    "status",   "type",            "hdr_data",   "flags"};
+constexpr std::array hexadecimal = {"magic",  "features", "ping_magic", "checksum",
+                                    "status", "type",     "hdr_data",   "flags"};
 constexpr std::size_t hex_shown = 64;
 
 }  // namespace
@@ -29,8 +29,7 @@ std::string nid_text(const std::array<u8, Nid::bytes_max>& raw) {
 
 std::string quoted(std::string_view bytes) {
     std::string text = "'";
-    for (const char c : bytes.substr(0, bytes.find('\0')))
-        text += c >= ' ' && c < 0x7f ? c : '?';
+    for (const char c : bytes.substr(0, bytes.find('\0'))) text += c >= ' ' && c < 0x7f ? c : '?';
     return text + "'";
 }
 

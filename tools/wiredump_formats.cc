@@ -20,10 +20,17 @@ namespace ulnet::tools {
 namespace {
 
 constexpr std::array message_names = {"ACK", "PUT", "GET", "REPLY", "HELLO"};
-constexpr std::array health_names = {
-    "ok",           "local_interrupt", "local_dropped",  "local_aborted",
-    "local_no_route", "local_error",   "local_timeout",  "remote_error",
-    "remote_dropped", "remote_timeout", "network_timeout"};
+constexpr std::array health_names = {"ok",
+                                     "local_interrupt",
+                                     "local_dropped",
+                                     "local_aborted",
+                                     "local_no_route",
+                                     "local_error",
+                                     "local_timeout",
+                                     "remote_error",
+                                     "remote_dropped",
+                                     "remote_timeout",
+                                     "network_timeout"};
 constexpr std::size_t nids_shown = 16;
 
 template <class T> T decoded(ByteSpan bytes, Order order) {
@@ -109,8 +116,8 @@ std::size_t print_hdr_format(std::string& out, ByteSpan bytes, Order, const Prin
 std::size_t print_ping(std::string& out, ByteSpan bytes, Order, const Printing& printing) {
     const Result<PingInfo> info = decode_ping(bytes);
     if (!info.ok()) return 0;
-    out += fmt::format("ping buffer: features 0x{:x} pid {} sequence {} nids {}{}",
-                       info->features, info->pid, info->sequence, info->nis.size(),
+    out += fmt::format("ping buffer: features 0x{:x} pid {} sequence {} nids {}{}", info->features,
+                       info->pid, info->sequence, info->nis.size(),
                        info->truncated ? " (truncated)" : "");
     for (std::size_t i = 0; i < std::min(info->nis.size(), nids_shown); ++i) {
         const PingInfo::Entry& entry = info->nis[i];
@@ -148,8 +155,7 @@ std::size_t print_process_ids(std::string& out, ByteSpan bytes, Order order, con
     return bytes.size();
 }
 
-std::size_t print_record_format(std::string& out, ByteSpan bytes, Order,
-                                const Printing& printing) {
+std::size_t print_record_format(std::string& out, ByteSpan bytes, Order, const Printing& printing) {
     return print_record(out, bytes, printing) ? bytes.size() : 0;
 }
 
@@ -234,8 +240,8 @@ std::string summary(const Hdr& hdr) {
         fmt::format("{} {} > {}", name_of(hdr.type), to_text(ProcessId{hdr.src_nid, hdr.src_pid}),
                     to_text(ProcessId{hdr.dest_nid, hdr.dest_pid}));
     if (hdr.type == MsgType::put || hdr.type == MsgType::get)
-        text += fmt::format(" portal {} bits 0x{:x} offset {}", hdr.portal, hdr.match_bits,
-                            hdr.offset);
+        text +=
+            fmt::format(" portal {} bits 0x{:x} offset {}", hdr.portal, hdr.match_bits, hdr.offset);
     if (hdr.type == MsgType::put && !hdr.handle.none()) text += " ack wanted";
     if (hdr.type == MsgType::get) text += fmt::format(" sink {}", hdr.sink_length);
     if (hdr.type == MsgType::ack) text += fmt::format(" moved {}", hdr.mlength);
@@ -303,8 +309,7 @@ bool print_record(std::string& out, ByteSpan bytes, const Printing& printing) {
     trace::RecordHead head;
     Reader reader(bytes);
     if (!reader.read(head) || head.version != trace::record_version) return false;
-    const std::string peer =
-        to_text(ProcessId{Nid::from_raw(head.peer_nid), head.peer_pid.value});
+    const std::string peer = to_text(ProcessId{Nid::from_raw(head.peer_nid), head.peer_pid.value});
     const std::string at = to_text(Nid::from_raw(head.ni_nid));
     const auto kind = static_cast<trace::Kind>(head.kind);
     if (kind == trace::Kind::peer_event || kind == trace::Kind::ni_event) {
@@ -342,8 +347,8 @@ bool print_record(std::string& out, ByteSpan bytes, const Printing& printing) {
         print_fields(out, head, "    record.");
         print_hdr(out, *hdr, true);
     }
-    print_payload(out, bytes.subspan(trace::record_head_bytes + hdr16_bytes),
-                  head.payload_length, printing);
+    print_payload(out, bytes.subspan(trace::record_head_bytes + hdr16_bytes), head.payload_length,
+                  printing);
     return true;
 }
 

@@ -34,7 +34,7 @@ std::string summary(const sock::Hello&);
 // Lines for what is in a payload, as far as it is known: ping buffers and self test messages by
 // their magic; nothing otherwise. `bytes` may be its beginning only.
 void print_payload(std::string& out, ByteSpan bytes, std::size_t whole, const Printing&);
-void print_hdr(std::string& out, const Hdr&, bool large);       // fields
+void print_hdr(std::string& out, const Hdr&, bool large);          // fields
 void print_hello(std::string& out, ByteSpan, const sock::Hello&);  // fields
 // A packet of our own trace, without its end of line: "> PUT ... ", and its payload's lines.
 bool print_record(std::string& out, ByteSpan, const Printing&);

@@ -44,7 +44,8 @@ void Talk::bytes(std::span<const std::byte> bytes, const std::string& line, std:
             continue;
         }
         // No more than one header at a time: what is behind it may be payload.
-        const std::size_t room = std::max<std::size_t>(sock::frame_bytes_max, sock::hello_bytes_max);
+        const std::size_t room =
+            std::max<std::size_t>(sock::frame_bytes_max, sock::hello_bytes_max);
         const std::size_t part = std::min(bytes.size(), room - std::min(room, have_.size()));
         have_.insert(have_.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(part));
         bytes = bytes.subspan(part);
@@ -136,8 +137,7 @@ bool Talk::hello(const std::string& line, std::string& out) {
 // The lines are kept until the payload is complete.
 bool Talk::frame(const std::string& line) {
     const Result<u32> need = sock::frame_bytes(framing_, have_);
-    const Result<sock::Frame> decoded =
-        sock::decode_frame(framing_, std::span(have_).first(*need));
+    const Result<sock::Frame> decoded = sock::decode_frame(framing_, std::span(have_).first(*need));
     if (!decoded.ok()) return false;
     told_ = line;
     const Format* const format = find_format(frame_formats[framing_.version - 1]);

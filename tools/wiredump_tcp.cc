@@ -120,8 +120,8 @@ bool TcpStreams::ip(u64 time_ns, Bytes packet) {
     return tcp(address_at(packet, 8, 16), address_at(packet, 24, 16), time_ns, rest, length);
 }
 
-bool TcpStreams::tcp(const sock::Address& from, const sock::Address& to, u64 time_ns,
-                     Bytes segment, std::size_t length) {
+bool TcpStreams::tcp(const sock::Address& from, const sock::Address& to, u64 time_ns, Bytes segment,
+                     std::size_t length) {
     const std::size_t header = std::size_t{byte_at(segment, 12)} / 16 * 4;
     if (header < 20 || header > segment.size() || length < header) return false;
     const TcpFlow ends{{from, half_at(segment, 0)}, {to, half_at(segment, 2)}};
@@ -165,7 +165,8 @@ void TcpStreams::take(Flow& flow, u64 at, Segment segment) {
     Segment& known = flow.waiting[at];
     if (known.bytes.size() < segment.bytes.size()) std::swap(known, segment);
     flow.waiting_bytes -= segment.bytes.size();
-    if (flow.waiting_bytes > waiting_max || flow.waiting.size() > waiting_max / 1024) drain(flow, true);
+    if (flow.waiting_bytes > waiting_max || flow.waiting.size() > waiting_max / 1024)
+        drain(flow, true);
 }
 
 // A segment that begins at or before the next byte.
@@ -175,8 +176,7 @@ void TcpStreams::deliver(Flow& flow, u64 at, Segment& segment) {
     const u64 known = flow.next - at;
     if (known < segment.bytes.size())
         sink_.bytes(flow.ends, segment.time_ns, Bytes(segment.bytes).subspan(known));
-    if (segment.missing > 0)
-        sink_.gap(flow.ends, std::min(segment.missing, end - flow.next));
+    if (segment.missing > 0) sink_.gap(flow.ends, std::min(segment.missing, end - flow.next));
     flow.next = end;
 }
 

@@ -148,8 +148,7 @@ void FaultNi::send(Msg& msg) {
         if (!hold(held)) inner().send(msg);  // which ends it, since it closes
         return;
     case FaultAction::delay:
-        held =
-            make(Held::Kind::send, peer, std::min(sched_.now() + rule->time, msg.deadline));
+        held = make(Held::Kind::send, peer, std::min(sched_.now() + rule->time, msg.deadline));
         held->msg = &msg;
         if (!hold(held)) inner().send(msg);
         return;

@@ -1,6 +1,7 @@
 // A second connection that, once the first one is answered, says what that one said until then, and
-// only reads from there on, for as long as the other end keeps it. A strand of its own, so that whoever owns it keeps it until
-// over() and nobody else calls it any more. Fed by the stream that it repeats.
+// only reads from there on, for as long as the other end keeps it. A strand of its own, so that
+// whoever owns it keeps it until over() and nobody else calls it any more. Fed by the stream that
+// it repeats.
 #pragma once
 
 #include <atomic>

@@ -182,6 +182,7 @@ class FaultStreamOs final : public StreamOs {
         if (rules.empty()) return stream;
         return std::make_unique<FaultStream>(sched_, std::move(stream), rules, std::move(second));
     }
+
  private:
     class Stopping final : public Task {
      public:
@@ -223,9 +224,9 @@ std::shared_ptr<Duplicate> FaultStreamOs::duplicate(const Origin& from, const En
     std::vector<std::shared_ptr<Duplicate>> over;
     {
         const std::lock_guard guard(lock_);
-        const auto gone = std::partition(
-            duplicates_.begin(), duplicates_.end(),
-            [](const auto& each) { return !each->over() || each.use_count() > 1; });
+        const auto gone =
+            std::partition(duplicates_.begin(), duplicates_.end(),
+                           [](const auto& each) { return !each->over() || each.use_count() > 1; });
         std::move(gone, duplicates_.end(), std::back_inserter(over));
         duplicates_.erase(gone, duplicates_.end());
         if (duplicates_.size() >= duplicates_max) return nullptr;

@@ -302,8 +302,7 @@ void SockLnd::leave(SockNi& ni, const Listeners& listeners) {
 }
 
 std::unique_ptr<Lnd> make_sock_lnd(SockBackEnd back_end, FaultRules* faults) {
-    const StreamOsMaker make_os =
-        back_end == SockBackEnd::io_uring ? make_uring_os : make_epoll_os;
+    const StreamOsMaker make_os = back_end == SockBackEnd::io_uring ? make_uring_os : make_epoll_os;
     if (faults == nullptr) return std::make_unique<SockLnd>(make_os);
     return std::make_unique<SockLnd>([make_os, faults](Sched& sched) {
         auto os = make_os(sched);

@@ -104,8 +104,8 @@ bool TraceFile::add(const Packet& packet) {
 
 void TraceFile::add_statistics(u32 interface, u64 time_ns, u64 received, u64 dropped) {
     Block block(statistics_block);
-    block.write(StatisticsBody{interface, static_cast<u32>(time_ns >> 32),
-                               static_cast<u32>(time_ns)});
+    block.write(
+        StatisticsBody{interface, static_cast<u32>(time_ns >> 32), static_cast<u32>(time_ns)});
     block.option(statistics_received, received);
     block.option(statistics_dropped, dropped);
     const iovec part = piece(block.end());

@@ -97,8 +97,8 @@ class TraceNi final : public WrapNi {
             const std::lock_guard guard(lock_);
             in = receiving_.extract(&msg);
         }
-        const Note how{in ? Direction::in : Direction::out, Kind::finished,
-                       static_cast<u8>(health), status.code()};
+        const Note how{in ? Direction::in : Direction::out, Kind::finished, static_cast<u8>(health),
+                       status.code()};
         if (in)
             note(how, in.mapped().from, &in.mapped().hdr, status.ok() ? msg.payload : MemView{});
         else
@@ -187,10 +187,9 @@ void TraceNi::note(const Note& what, const ProcessId& peer, const Hdr* hdr,
     const u32 flags = what.direction == Direction::in    ? flag_inbound
                       : what.direction == Direction::out ? flag_outbound
                                                          : 0;
-    const bool kept =
-        file_.add({interface_, sched_.wall_ns(), flags,
-                   all.first(record_head_bytes + (hdr != nullptr ? hdr16_bytes : 0)),
-                   payload, head.payload_length});
+    const bool kept = file_.add({interface_, sched_.wall_ns(), flags,
+                                 all.first(record_head_bytes + (hdr != nullptr ? hdr16_bytes : 0)),
+                                 payload, head.payload_length});
     (kept ? records_ : dropped_).fetch_add(1, std::memory_order_relaxed);
 }
 

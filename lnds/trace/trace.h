@@ -26,7 +26,7 @@ class TraceFile {
 
     struct Packet {
         u32 interface;
-        u64 time_ns;  // since 1970
+        u64 time_ns;                      // since 1970
         u32 flags;                        // which way: trace::flag_inbound...; 0 = neither
         std::span<const std::byte> head;  // our record head and the LNet header
         MemView payload;                  // the first `snap` bytes are kept

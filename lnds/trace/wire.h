@@ -99,8 +99,8 @@ enum class Kind : u8 {
 struct RecordHead {
     u8 version = record_version;
     u8 direction = 0, kind = 0;
-    u8 detail = 0;       // finished: Health
-    Be<i32> status{0};   // finished: 0 or a negative errno
+    u8 detail = 0;      // finished: Health
+    Be<i32> status{0};  // finished: 0 or a negative errno
     std::array<u8, Nid::bytes_max> ni_nid{}, peer_nid{};
     Be<u32> peer_pid{0};
     Be<u32> payload_length{0};  // of the message; how much follows the header is the file's to say

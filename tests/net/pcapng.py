@@ -1,6 +1,7 @@
 """An independent reader of pcap-ng, for traces of lnetd: checks every block's form while it reads.
 
-It shares nothing with the product: offsets are those of docs/wire/trace.md and of the pcap-ng draft.
+It shares nothing with the product: offsets are those of docs/wire/trace.md and of the draft of
+pcap-ng.
 """
 import dataclasses
 import ipaddress

@@ -140,8 +140,7 @@ TEST(FaultLnd, StallKeepsTheOrder) {
     for (int i = 0; i < 200; ++i) msgs.push_back(lo.send());
     for (const MsgPtr& msg : msgs) ASSERT_TRUE(lo.ended(msg));
     ASSERT_TRUE(lo.arrived(200));
-    for (u64 i = 0; i < 200; ++i)
-        EXPECT_EQ(lo.node.core.held()->arrivals[i].hdr.match_bits, i + 1);
+    for (u64 i = 0; i < 200; ++i) EXPECT_EQ(lo.node.core.held()->arrivals[i].hdr.match_bits, i + 1);
 }
 
 TEST(FaultLnd, ADeadlineEndsWhatIsHeld) {
@@ -175,8 +174,8 @@ TEST(FaultLnd, CloseEndsWhatIsHeld) {
 class Pair {
  public:
     explicit Pair(const std::vector<std::string>& texts, Core::OnArrived on_arrived = {})
-        : rules(rules_of(texts)),
-          a(*sched, ni_config(1, port, settings()), make_fault_lnd(make_sock_lnd(back_end()), rules)),
+        : rules(rules_of(texts)), a(*sched, ni_config(1, port, settings()),
+                                    make_fault_lnd(make_sock_lnd(back_end()), rules)),
           b(*sched, 2, port, settings(), std::move(on_arrived)) {}
     static Settings settings() {
         return {{Tunable::min_reconnect_ms, 5}, {Tunable::max_reconnect_ms, 20}};
@@ -201,9 +200,8 @@ TEST(FaultLnd, ResetEndsTheConnections) {
     for (int i = 0; i < 20; ++i) ASSERT_TRUE(pair.ended(pair.send()));
     EXPECT_EQ(pair.rules.counts(0).applied, 1u);
     ASSERT_TRUE(pair.a.core.wait([&] {
-        return std::ranges::any_of(pair.a.core.events, [](const auto& event) {
-            return event.second == PeerEvent::down;
-        });
+        return std::ranges::any_of(
+            pair.a.core.events, [](const auto& event) { return event.second == PeerEvent::down; });
     }));
     ASSERT_TRUE(eventually([&] {
         const MsgPtr msg = pair.send();

@@ -42,7 +42,8 @@ TEST(FaultRule, Defaults) {
     EXPECT_EQ(to_text(rule_of("action=drop")), "action=drop,on=receive,rate=1");
     EXPECT_EQ(to_text(rule_of("action=drop,health=local_dropped")),
               "action=drop,on=send,rate=1,health=local_dropped");
-    EXPECT_EQ(to_text(rule_of("action=delay,time=1")), "action=delay,on=receive,rate=1,time=1000ms");
+    EXPECT_EQ(to_text(rule_of("action=delay,time=1")),
+              "action=delay,on=receive,rate=1,time=1000ms");
     EXPECT_EQ(to_text(rule_of("action=corrupt")), "action=corrupt,on=send,rate=1");
     EXPECT_EQ(to_text(rule_of("action=stream_reset,after=2K")),
               "action=stream_reset,on=both,rate=1,after=2048");
@@ -65,7 +66,8 @@ TEST(FaultRule, RefusalsNameKeyValueAndWhatIsAllowed) {
         {"action=stream_reset,message=put", "message is not allowed with action=stream_reset"},
         {"action=delay,time=1,health=local_error", "health is not allowed with action=delay"},
         {"action=drop,health=sick", "health: 'sick' is not allowed; allowed: local_interrupt"},
-        {"action=drop,health=local_error,on=receive", "on: 'receive' is not allowed; allowed: send"},
+        {"action=drop,health=local_error,on=receive",
+         "on: 'receive' is not allowed; allowed: send"},
         {"action=corrupt,on=both", "on: 'both' is not allowed; allowed: send"},
         {"action=drop,on=off", "on: 'off' is not allowed; allowed: send, receive, both"},
         {"action=drop,message=put+set", "message: 'put+set' is not allowed; allowed: ack, put"},
@@ -103,11 +105,10 @@ TEST(FaultRules, Match) {
     EXPECT_FALSE(Fixture("action=drop,portal=8").put(1000));
     EXPECT_TRUE(Fixture("action=drop,message=put").put());
     EXPECT_FALSE(Fixture("action=drop,message=get+ack+reply").put());
-    for (const auto& [key, good, bad] :
-         {std::tuple{"source", "10.0.0.1@tcp", "10.0.0.2@tcp"},
-          {"dest", "10.0.0.[2-9]@tcp", "10.0.0.[3-9]@tcp"},
-          {"local", "*@tcp", "*@tcp1"},
-          {"peer", "10.0.0.1@tcp", "10.0.0.2@tcp"}}) {
+    for (const auto& [key, good, bad] : {std::tuple{"source", "10.0.0.1@tcp", "10.0.0.2@tcp"},
+                                         {"dest", "10.0.0.[2-9]@tcp", "10.0.0.[3-9]@tcp"},
+                                         {"local", "*@tcp", "*@tcp1"},
+                                         {"peer", "10.0.0.1@tcp", "10.0.0.2@tcp"}}) {
         EXPECT_TRUE(Fixture(std::string("action=drop,") + key + "=" + good).put()) << key;
         EXPECT_FALSE(Fixture(std::string("action=drop,") + key + "=" + bad).put()) << key;
     }

@@ -22,8 +22,7 @@ using nlohmann::json;
 
 std::string dump(const Bytes& file, Error* error = nullptr, const TalkOptions& options = {}) {
     std::string text;
-    const Error end =
-        dump_capture(file, options, [&](std::string_view part) { text += part; });
+    const Error end = dump_capture(file, options, [&](std::string_view part) { text += part; });
     if (error != nullptr)
         *error = end;
     else
@@ -54,8 +53,8 @@ std::vector<Packet> packets_of(const std::string& name, std::size_t size, bool i
         u32& number = numbers[record["src"].get<std::string>() + record["dst"].get<std::string>()];
         for (std::size_t at = 0; at < bytes.size(); at += size) {
             const auto from = bytes.begin() + static_cast<std::ptrdiff_t>(at);
-            segment.data.assign(from, from + static_cast<std::ptrdiff_t>(
-                                                 std::min(size, bytes.size() - at)));
+            segment.data.assign(
+                from, from + static_cast<std::ptrdiff_t>(std::min(size, bytes.size() - at)));
             segment.number = number;
             number += static_cast<u32>(segment.data.size());
             const auto time = static_cast<u64>(record["t"].get<double>() * 1e6);
@@ -102,7 +101,8 @@ TEST(Capture, SameTextFromAnyFileOfAnySegments) {
     EXPECT_EQ(dump(pcapng_of(101, whole)), text);
     EXPECT_EQ(dump(pcapng_of(101, whole, true)), text);
     for (const std::size_t size : {1u, 7u, 97u})
-        EXPECT_EQ(dump(pcap_of(101, packets_of("01-lnet-ping-discovery.jsonl", size, false))), text);
+        EXPECT_EQ(dump(pcap_of(101, packets_of("01-lnet-ping-discovery.jsonl", size, false))),
+                  text);
 }
 
 TEST(Capture, RepeatedAndEarlyPackets) {
@@ -129,7 +129,8 @@ TEST(Capture, OtherTrafficIsCounted) {
     const Bytes arp = Builder().zeros(12).be16(0x0806).zeros(28).bytes();
     const Bytes web = ethernet_of(ipv4_of({.to_port = 80, .data = golden::unhex("474554202f")}));
     const std::string text = dump(pcap_of(1, {{0, arp}, {0, web}}));
-    EXPECT_NE(text.find("10.0.0.1:1023 > 10.0.0.2:80 it is not socklnd"), std::string::npos) << text;
+    EXPECT_NE(text.find("10.0.0.1:1023 > 10.0.0.2:80 it is not socklnd"), std::string::npos)
+        << text;
     EXPECT_NE(text.find("1 packets of another kind\n"), std::string::npos) << text;
 }
 

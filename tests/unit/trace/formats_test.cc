@@ -47,8 +47,8 @@ TEST(Formats, SeveralInARow) {
     EXPECT_EQ(print("acceptor", golden::unhex(one + one)),
               "connection request v1 to 10.77.0.3@tcp\nconnection request v1 to 10.77.0.3@tcp\n");
     std::string text;
-    const Error error = dump_as(*find_format("acceptor"), golden::unhex(one + "00"), Order::little,
-                                {}, text);
+    const Error error =
+        dump_as(*find_format("acceptor"), golden::unhex(one + "00"), Order::little, {}, text);
     EXPECT_EQ(error.text, "what is at byte 16 of 17 is no acceptor");
 }
 

@@ -35,7 +35,8 @@ TEST(TraceFile, Bytes) {
         const Frag frags[] = {{payload.data(), 3}, {payload.data() + 3, 4}};
         const Mem mem(frags);
         const std::array head = {std::byte{1}, std::byte{2}};
-        EXPECT_TRUE(trace->add({0, 0x1122334455667788, trace::flag_inbound, head, {&mem, 0, 7}, 7}));
+        EXPECT_TRUE(
+            trace->add({0, 0x1122334455667788, trace::flag_inbound, head, {&mem, 0, 7}, 7}));
         trace->add_statistics(0, 1, 2, 3);
     }
     const std::string wanted =
