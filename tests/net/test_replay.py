@@ -98,7 +98,7 @@ def golden_14():
     player.connect("10.77.0.1", CONTROL)
     play(player, [r for r in records if r.get("conn") == 1])
     player.close()
-    # ANY with version 3: HELLO is answered, the ping never is, and our node dials nobody.
+    # ANY with version 3: HELLO is answered, the ping never is (nobody listens where it is dialled).
     player = Player(A, bytes.fromhex(records[2]["bytes"]))
     conn = player.connect("10.77.0.1", ANY)
     get = next(r for r in records if r.get("conn") == 2 and r["kind"] == "lnet")
