@@ -202,5 +202,5 @@ def golden_21_console():
 
 if __name__ == "__main__":
     lib.enter(A, B, A6, B6, "10.77.0.1", "10.77.1.2", "10.77.1.3", "10.77.1.4")
-    lib.cases(golden_01_passive, golden_01_active, golden_17_passive, golden_17_active, golden_14, golden_02_client, golden_21_server,
-              golden_02_console, golden_21_console)
+    lib.cases(golden_01_passive, golden_01_active, golden_17_passive, golden_17_active, golden_14,
+              golden_02_client, golden_21_server, golden_02_console, golden_21_console)
