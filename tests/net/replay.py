@@ -43,8 +43,8 @@ def without_own_discovery(under_test, records):
 
 
 class Shell:
-    """Runs commands of lst, or of lnetctl where that is the first word, or waits for conditions, one after the
-    other in the background, as a user would."""
+    """Runs commands one after the other in the background, as a user would: of lst, or of lnetctl
+    where that is the first word; functions are conditions to wait for."""
 
     def __init__(self, daemon):
         self.daemon, self.threads, self.failed = daemon, [], []
