@@ -15,7 +15,6 @@
 
 namespace ulnet::sock {
 
-
 using StreamOsMaker = std::function<Result<std::unique_ptr<StreamOs>>(Sched&)>;
 
 class SockLnd final : public Lnd {
