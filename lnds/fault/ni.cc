@@ -124,14 +124,27 @@ Msg& FaultNi::corrupted(Msg& msg) {
     return *copy.release();
 }
 
+// Looks and holds in one step: were the stall over in between, the next message would overtake.
+bool FaultNi::hold_behind_stall(Msg& msg) {
+    if (quiet_.load(std::memory_order_relaxed)) return false;
+    const Nid peer = msg.next_hop.nid;
+    HeldPtr held = make(Held::Kind::send, peer);
+    held->msg = &msg;
+    {
+        const std::lock_guard guard(lock_);
+        const Stall* const stall =
+            find(stalls_, [&](const Stall& each) { return each.peer == peer; });
+        if (closing_ || stall == nullptr) return false;
+        held->due = std::min(stall->until, msg.deadline);
+        insert(*held.release());
+    }
+    wake();
+    return true;
+}
+
 // To the driver, or behind a stall.
 void FaultNi::forward(Msg& msg) {
-    if (Instant until; stalled(msg.next_hop.nid, until)) {
-        HeldPtr held = make(Held::Kind::send, msg.next_hop.nid, std::min(until, msg.deadline));
-        held->msg = &msg;
-        if (hold(held)) return;
-    }
-    inner().send(msg);
+    if (!hold_behind_stall(msg)) inner().send(msg);
 }
 
 void FaultNi::send(Msg& msg) {

@@ -86,6 +86,7 @@ class FaultNi final : public WrapNi, private Strand {
     void insert(Held&);
     bool stalled(const Nid& peer, Instant& until);
     void stall(const Nid& peer, Duration time);
+    bool hold_behind_stall(Msg&);
     void forward(Msg&);
     Status show(const Hdr&, const ProcessId& from, RxToken, RdmaGet);
     bool hold_arrival(const Hdr&, const ProcessId& from, RxToken, RdmaGet, Instant due);
