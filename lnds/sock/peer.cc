@@ -70,6 +70,8 @@ void Peer::dial(ConnType type) {
         return;
     }
     Outgoing& outgoing = **made;
+    // Whoever finds it may cancel it, and it may be over before it is started here.
+    const Ref<Outgoing> hold = Ref<Outgoing>::of(outgoing);
     int cancel = 0;
     {
         const std::lock_guard guard(lock_);
@@ -77,7 +79,6 @@ void Peer::dial(ConnType type) {
         outgoing.ref();
         cancel = cancel_;
     }
-    // Until it is started it cannot end.
     if (cancel != 0) outgoing.cancel(cancel);
     outgoing.start();
 }
