@@ -13,7 +13,6 @@ LONG = os.environ.get("ULNET_LONG") == "1"  # the times of the protocol instead 
 RSS_SLACK_KIB = 2048
 # Their allocators keep what was freed, and TSan a shadow of what was ever touched.
 RSS_SLACK_SANITIZED_KIB = 512 * 1024
-TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 OK, RESET, REFUSED, TIMED_OUT = 0, -errno.ECONNRESET, -errno.ECONNREFUSED, -errno.ETIMEDOUT
 
 
@@ -22,7 +21,7 @@ class BulkNode(lib.Daemon):
 
     def __init__(self, nid, tunables=None, **more):
         super().__init__(nid, {"min_reconnectms": 50, "max_reconnectms": 200, **(tunables or {})},
-                         **more)
+                         extra=("--sock-io", os.environ.get("ULNET_SOCK_IO") or "epoll"), **more)
         self.command("tally")  # answered once its portal is there
 
     def program(self):

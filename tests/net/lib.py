@@ -4,6 +4,7 @@ Every test is a program that re-executes itself inside its own network, mount an
 namespaces (enter()), so that the kernel removes whatever it made, also when it is killed. A test
 prints one line a case, "ok NAME" or "FAILED NAME: why", and exits 1 when one failed.
 """
+import ctypes
 import json
 import os
 import signal
@@ -80,6 +81,15 @@ def sanitizer():
         program = file.read()
     return next((name for name in ("asan", "tsan") if b"__%s_init" % name.encode() in program),
                 None)
+
+
+def has_io_uring():
+    """Whether the system lets us make a ring; containers often forbid it."""
+    setup = 425  # the number of the system call
+    fd = ctypes.CDLL(None, use_errno=True).syscall(setup, 4, ctypes.create_string_buffer(120))
+    if fd >= 0:
+        os.close(fd)
+    return fd >= 0
 
 
 def config_text(nids, tunables=None, options=None):
