@@ -138,40 +138,40 @@ class Slot {
             end();
             return;
         }
-        Status status;
-        if (work_.kind == Kind::get) {
-            GetArgs args{
-                .to = {work_.to, pid_lustre}, .portal = portal, .match_bits = bits_get, .from = {}};
-            status = node_.get(*md, args);
-        } else {
-            PutArgs args{
-                .to = {work_.to, pid_lustre}, .portal = portal, .match_bits = bits_put, .from = {}};
-            args.ack = work_.kind == Kind::ack ? Ack::yes : Ack::no;
-            status = node_.put(*md, args);
-        }
-        // Without a message the MD ends when its handle goes, which tells the end of the slot.
-        if (status.ok())
-            md->release();
-        else
-            status_ = status;
+        md_ = std::move(*md);
+        const Status status = send();
+        if (status.ok()) return;  // whoever tells its events has it now
+        status_ = status;
+        node_.unlink(std::move(md_));
     }
 
  private:
+    Status send() {
+        const ProcessId to{work_.to, pid_lustre};
+        if (work_.kind == Kind::get)
+            return node_.get(md_, {.to = to, .portal = portal, .match_bits = bits_get, .from = {}});
+        const Ack ack = work_.kind == Kind::ack ? Ack::yes : Ack::no;
+        return node_.put(
+            md_, {.to = to, .portal = portal, .match_bits = bits_put, .ack = ack, .from = {}});
+    }
     void told(const Event& event) {
         if (!event.status.ok() && status_.ok()) status_ = event.status;
         if (event.kind == Event::Kind::reply && event.status.ok() &&
             (event.mlength != work_.bytes || !pattern_.begins_with(received_.data(), work_.bytes)))
             status_ = Status(-EBADMSG);
-        if (!event.unlinked) return;
-        ++done_;
-        const bool again =
-            status_.ok() && !stopped_.load() && (work_.count == 0 || done_ < work_.count);
-        if (!again) {
-            end();
+        if (!event.unlinked) {
+            // No answer will come to what was not sent.
+            if (!event.status.ok()) node_.unlink(std::move(md_));
             return;
         }
-        tally_.ended(ok_status, true);
-        begin();
+        md_.release();
+        ++done_;
+        if (status_.ok() && !stopped_.load() && (work_.count == 0 || done_ < work_.count)) {
+            tally_.ended(ok_status, true);
+            begin();
+        } else {
+            end();
+        }
     }
     void end() {
         Tally& tally = tally_;
@@ -187,6 +187,7 @@ class Slot {
     const Work work_;
     Pages received_;
     const Mem mem_;
+    Md md_;
     Status status_;
     u64 done_ = 0;
 };
