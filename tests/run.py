@@ -13,7 +13,6 @@ lands, and what nightly does with all of them. N times the same number of passes
 import argparse
 import concurrent.futures
 import contextlib
-import ctypes
 import itertools
 import json
 import os
@@ -24,23 +23,18 @@ import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "tests", "net"))
+import lib  # noqa: E402  (what the programs of tests/net share)
+
 CORES = os.cpu_count() or 1
 SIDE_BY_SIDE = CORES + 2  # tests wait more than they compute
 SHARDS = {"unit_selftest": 6, "unit_sock": 3}  # programs whose tests wait for seconds
-IO_URING_SETUP = 425  # the number of the system call
-
-
-def has_io_uring():
-    """Whether the system lets us make a ring; containers often forbid it."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    fd = libc.syscall(IO_URING_SETUP, 4, ctypes.create_string_buffer(120))
-    if fd >= 0:
-        os.close(fd)
-    return fd >= 0
-
 
 # Programs that run with each of these (ULNET_SOCK_IO).
-BACK_ENDS = {"unit_sock": ["epoll", "io_uring"] if has_io_uring() else ["epoll"]}
+IO = ["epoll", "io_uring"] if lib.has_io_uring() else ["epoll"]
+BACK_ENDS = {"unit_sock": IO}
+# Programs of tests/net that have the long times of the protocol too (ULNET_LONG).
+LONG_PROGRAMS = ("test_faults.py", "test_hostile.py", "test_links.py")
 SUM = re.compile(r"(\d+) passed, (\d+) failed, (\d+) skipped")
 
 
@@ -182,6 +176,13 @@ def programs(kind, limit_s=300):
             if name.startswith("test_") and name.endswith(".py")]
 
 
+def long_programs(kind, limit_s=900):
+    return [(f"{kind} {name} {io} long",
+             (script, os.path.join(ROOT, "tests", "net", name),
+              dict(environment(kind), ULNET_LONG="1", ULNET_SOCK_IO=io), limit_s))
+            for name in LONG_PROGRAMS for io in IO]
+
+
 def simulator(kind, seeds, first=1):
     program = os.path.join(ROOT, "build", kind, "tests", "sim", "sim")
     return [(f"{kind} sim", (summed, [program, "--seeds", str(seeds), "--from", str(first),
@@ -232,6 +233,7 @@ def stages(nightly):
         ("build tsan", 600, lambda: build("tsan")),
         ("unit tsan", 600, lambda: units("tsan", 900)),
         ("net tsan", 600, lambda: programs("tsan", 900)),
+        ("net long", 900, lambda: long_programs("release")),
         ("sim long", 1800, lambda: simulator("release", 20_000, 1000)),
         *[(f"{name} {kind} x{times}", 7200, lambda tests=tests, kind=kind: tests(kind), times)
           for kind, times in (("release", 20), ("asan", 5), ("tsan", 5))
@@ -239,8 +241,9 @@ def stages(nightly):
         ("build fuzz", 600, lambda: build("fuzz")),
         ("fuzz", 3600, lambda: [("fuzz", (summed, [python, "tests/fuzz/run.py", "build/fuzz",
                                                    "120"], 3600))]),
-        ("bench lst", 600, lambda: [("bench lst", (command, ["tools/dev", "bench", "lst"],
-                                                   900))]),
+        *[(f"bench {name}", 600, lambda name=name: [
+            (f"bench {name}", (command, ["tools/dev", "bench", name], 900))])
+          for name in ("lst", "idle")],
     ]
 
 

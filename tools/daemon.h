@@ -37,6 +37,8 @@ class Daemon {
     // Clients, self test, NIs, threads, in this order. False: something did not end in time.
     bool stop();
     std::vector<Nid> nids();
+    // After start(), until stop().
+    Node& node() { return *node_; }
     // What the configuration asks for and is not applied; mostly empty.
     const std::string& note() const { return plan_.note; }
 

@@ -40,6 +40,7 @@ bool same(const RxToken& a, const RxToken& b) {
 Copy::Copy(Msg& msg) : original(msg), bytes(msg.payload.len) {
     hdr = msg.hdr;
     next_hop = msg.next_hop;
+    answers = msg.answers;
     deadline = msg.deadline;
     cpt = msg.cpt;
     msg.payload.copy_out(0, bytes);

@@ -2,10 +2,10 @@
 #include "lnds/sock/lnd.h"
 
 #include <algorithm>
-#include <fstream>
 
 #include "cpt/cpt.h"
 #include "lnds/sock/fault_stream.h"
+#include "lnds/sock/link.h"
 #include "lnds/sock/ni.h"
 #include "lnds/sock/sock.h"
 #include "lnds/sock/wire.h"
@@ -16,15 +16,6 @@ namespace {
 i64 configured(const NiConfig& config, Tunable which) {
     const auto index = static_cast<std::size_t>(which);
     return index < config.tunables.size() ? config.tunables[index] : tunable_specs()[index].def;
-}
-
-// Speed of the interface in Mbit/s; 0 = unknown, as for loopback and virtual links.
-u32 link_speed(const std::string& interface) {
-    if (interface.empty() || interface.find('/') != std::string::npos) return 0;
-    std::ifstream file("/sys/class/net/" + interface + "/speed");
-    i64 speed = 0;
-    if (!(file >> speed) || speed < 0 || speed > 100'000'000) return 0;
-    return static_cast<u32>(speed);
 }
 
 std::string explain(const Endpoint& at, Status status) {

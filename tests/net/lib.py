@@ -4,6 +4,7 @@ Every test is a program that re-executes itself inside its own network, mount an
 namespaces (enter()), so that the kernel removes whatever it made, also when it is killed. A test
 prints one line a case, "ok NAME" or "FAILED NAME: why", and exits 1 when one failed.
 """
+import ctypes
 import json
 import os
 import signal
@@ -78,31 +79,65 @@ def read_exact(stream, count):
     return data
 
 
+def sanitizer():
+    """Which one the programs under test are built with, by its runtime in lnetd; or None."""
+    with open(os.path.join(tools(), "lnetd"), "rb") as file:
+        program = file.read()
+    return next((name for name in ("asan", "tsan") if b"__%s_init" % name.encode() in program),
+                None)
+
+
+def has_io_uring():
+    """Whether the system lets us make a ring; containers often forbid it."""
+    setup = 425  # the number of the system call
+    fd = ctypes.CDLL(None, use_errno=True).syscall(setup, 4, ctypes.create_string_buffer(120))
+    if fd >= 0:
+        os.close(fd)
+    return fd >= 0
+
+
+def config_text(nids, tunables=None, options=None):
+    """A configuration file: NIs with these tunables, and the node's options."""
+    lines = ["net:"]
+    for nid in nids:
+        lines += ["    - net type: " + nid.split("@")[1], "      local NI(s):",
+                  "        - nid: " + nid]
+        if tunables:
+            lines.append("          lnd tunables:")
+            lines += [f"              {key}: {value}" for key, value in tunables.items()]
+    if options:
+        lines.append("global:")
+        lines += [f"    {key}: {value}" for key, value in options.items()]
+    return "\n".join(lines) + "\n"
+
+
 class Daemon:
-    """An lnetd with one tcp NI on `nid`."""
+    """An lnetd with one tcp NI on `nid`, and one on each of `more_nids`."""
 
     running = []  # ended after each case, however it went
     killed = False  # by the test
 
-    def __init__(self, nid, tunables=None, name=None, extra=()):
+    def __init__(self, nid, tunables=None, name=None, extra=(), more_nids=(), options=None,
+                 network=None):
         self.nid = nid
         self.name = name or "n" + nid.split("@")[0].replace(".", "-").replace(":", "-")
         self.folder = tempfile.mkdtemp(prefix="ulnet-")
         self.socket = os.path.join(self.folder, "ctl.sock")
         config = os.path.join(self.folder, "lnet.conf")
-        lines = ["net:", "    - net type: " + nid.split("@")[1], "      local NI(s):",
-                 "        - nid: " + nid]
-        if tunables:
-            lines.append("          lnd tunables:")
-            lines += [f"              {key}: {value}" for key, value in tunables.items()]
         with open(config, "w") as file:
-            file.write("\n".join(lines) + "\n")
+            file.write(config_text([nid, *more_nids], tunables, options))
         self.log = open(os.path.join(self.folder, "log"), "w+")
-        self.process = subprocess.Popen(
-            [os.path.join(tools(), "lnetd"), "--config", config, "--socket", self.socket,
-             "--name", self.name, *extra], stdout=self.log, stderr=self.log)
+        self.process = self.begin(
+            [*(network.enter if network else ()), self.program(), "--config", config, "--socket",
+             self.socket, "--name", self.name, *extra])
         Daemon.running.append(self)
         wait_for(lambda: self.ready(), f"lnetd {nid} to become ready")
+
+    def program(self):
+        return os.path.join(tools(), "lnetd")
+
+    def begin(self, argv):
+        return subprocess.Popen(argv, stdout=self.log, stderr=self.log)
 
     def ready(self):
         if self.process.poll() is not None:
