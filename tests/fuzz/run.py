@@ -57,9 +57,9 @@ def run_target(binary, build, seconds):
         folders.append(kept_inputs)
     before = set(crashes.iterdir())
     limit = ["-runs=0"] if seconds == 0 else [f"-max_total_time={seconds}"]
-    command = [str(binary), *limit, *EXTRA.get(name, []), f"-timeout={INPUT_SECONDS_MAX}", "-print_final_stats=1",
-               f"-rss_limit_mb={MEMORY_MIB_MAX}", f"-artifact_prefix={crashes}/{name}-",
-               *map(str, folders)]
+    command = [str(binary), *limit, *EXTRA.get(name, []), f"-timeout={INPUT_SECONDS_MAX}",
+               "-print_final_stats=1", f"-rss_limit_mb={MEMORY_MIB_MAX}",
+               f"-artifact_prefix={crashes}/{name}-", *map(str, folders)]
     log = build / "fuzz-crashes" / f"{name}.log"
     try:
         with open(log, "wb") as out:
