@@ -162,7 +162,8 @@ def engine():
             yield (RULES + conversation(version, order) + ATTACH + message(PUT_MESSAGE, 100, 200) +
                    message(GET_MESSAGE, 0, 200, length=50) + message(PUT_MESSAGE, 0) + SECONDS[3])
             yield (RULES + LAZY + conversation(version, order) +
-                   message(PUT_MESSAGE, 200, 200) * 3 + ATTACH + SECONDS[1] + message(PUT_MESSAGE, 10))
+                   message(PUT_MESSAGE, 200, 200) * 3 + ATTACH + SECONDS[1] +
+                   message(PUT_MESSAGE, 10))
         own = PUT + SECONDS[1] + GET + message(ACK) + message(REPLY, 100) + op("ping", 0)
         yield RULES + conversation(version) + own
         for policy in POLICY.values():
@@ -171,7 +172,8 @@ def engine():
     yield RULES + op("open", 0, 0) + op("request", 0, 0, 0) + op("hello", 0, 8, 0) + PUT
     yield RULES + op("open", 0, 0) + op("request", 0, 3, 0) + op("hello", 0, 9 | 4, 0) + SECONDS[6]
     yield (RULES + conversation(3) + op("pace", 0, 1) + message(PUT_MESSAGE, 20) +
-           op("tune", 0, 2) + op("interface") + SECONDS[2] + op("interface") + conversation(3) + op("drop_peer", 0))
+           op("tune", 0, 2) + op("interface") + SECONDS[2] + op("interface") + conversation(3) +
+           op("drop_peer", 0))
     yield (RULES + b"".join(conversation(3, 0, kind) for kind in (1, 2, 3)) + PUT * 4 +
            op("restart", 0) + conversation(3) + op("break_all", 0, 1) + SECONDS[30])
 

@@ -65,10 +65,12 @@ SimNode::Life::Life(World& world, const NodeSpec& spec, u64 its_number)
       sched(world.engine, table, spec.sched), kernel(world.streams, sched, spec.os) {
     lo = make_lo_lnd();
     if (spec.level == Level::stream) {
-        lnd = std::make_unique<sock::SockLnd>(
+        auto made = std::make_unique<sock::SockLnd>(
             [this](Sched&) -> Result<std::unique_ptr<sock::StreamOs>> {
                 return std::unique_ptr<sock::StreamOs>(std::make_unique<SimStreamOs>(kernel));
             });
+        sock = made.get();
+        lnd = std::move(made);
     } else {
         lnd = make_sim_lnd(world.messages);
     }

@@ -12,6 +12,10 @@
 #include "tests/sim/message_net.h"
 #include "tests/sim/sim_stream.h"
 
+namespace ulnet::sock {
+class SockLnd;
+}
+
 namespace ulnet::sim {
 
 class World;
@@ -46,6 +50,7 @@ class SimNode {
         SimSched sched;
         SimKernel kernel;
         std::unique_ptr<Lnd> lo, lnd;
+        sock::SockLnd* sock = nullptr;  // within `lnd`, at level stream
         std::unique_ptr<Node> node;
         bool ready = false;  // its interface is up
         bool crashed = false, closing = false, closed = false;
