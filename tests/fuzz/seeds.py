@@ -139,12 +139,24 @@ def message(kind, payload=0, handle=0, bits=1, portal=1, offset=0, length=0):
     return op("frame", 0, 0, kind, payload, handle, *cookies, bits, portal, offset, length, 0)
 
 
-ATTACH = op("attach", 8, 1, 0, 1, 0, 229, 0)  # any sender, bits 1, portal 1, 4096 bytes
+ATTACH = op("attach", 0, 8, 1, 0, 1, 0, 235)  # any sender, bits 1, portal 1, 65,536 bytes
 LAZY = op("lazy", 1, 1)
 PUT = op("put", 0, 1, 100, 0, 1, 1, 0)  # to host 0: ACK wanted, 100 bytes, portal 1
 GET = op("get", 0, 100, 0, 1, 1, 0)
 SECONDS = [op("wait", 0xc0 | n) for n in range(64)]
 ACK, PUT_MESSAGE, GET_MESSAGE, REPLY = range(4)
+FEATURES = 0x1c  # discovery, multi-rail, no routing
+NIDS = (5, 1, 1, 1, 2)  # of the host itself and of the other two
+PUSH = op("frame", 0, 128, PUT_MESSAGE, FEATURES, 7, 3, *NIDS, 128, 231, 0, 0, 0, 0)
+PONG = op("frame", 0, 128, REPLY, FEATURES, 8, 3, *NIDS, 0, 0, 0, 0, 0, 0)
+KEEPALIVE = op("frame", 0, 3 | 16, 1, 0)
+# A PUT that asks for a zero-copy acknowledgement, with a checksum that is wrong (0 would be none).
+ZERO_COPY = op("frame", 0, 8, 5, PUT_MESSAGE, 100, 128, 1, 1, 0, 0, 0)
+CHECKSUM = op("frame", 0, 4, 9, 131, 235, 128, 1, 1, 0, 0, 0)
+BULK = op("frame", 0, 0, 131, 235, 128, 1, 1, 0, 0, 0)  # a PUT of 65,536 bytes
+BULK_PUT = op("put", 0, 1, 235, 0, 1, 1, 0)
+TIGHT = bytes([0, 0, 0, 0xe7, 0, 0, 0, 0])  # one credit, four messages
+FEW_CREDITS = bytes([0, 0, 0, 0xc7, 0, 0, 0, 0])
 
 
 def captured_programs():
@@ -169,6 +181,20 @@ def engine():
         for policy in POLICY.values():
             yield (RULES + op("policy", 0, policy, version - 1) + own + SECONDS[5] + own +
                    SECONDS[20])
+    for version in (1, 3, 4):
+        yield RULES + conversation(version) + PUSH + PUSH + message(PUT_MESSAGE) + PUSH
+        yield RULES + conversation(version) + op("ping", 0) + PONG + SECONDS[1] + PUSH
+    for policy in (POLICY["silent"], POLICY["absent"], POLICY["honest"]):
+        yield (TIGHT + op("policy", 0, policy, 2) + PUT * 4 + GET + op("ping", 0) + SECONDS[15] +
+               conversation(3, 0, 1, 0) + message(PUT_MESSAGE, 10, 200) * 6 + SECONDS[30])
+    for version in (1, 2, 3, 4):
+        for order in (0, 1):
+            begin = RULES + ATTACH + conversation(version, order)
+            yield begin + KEEPALIVE + ZERO_COPY * 3 + KEEPALIVE + SECONDS[1] + ZERO_COPY
+            yield begin + BULK * 2 + SECONDS[1] + CHECKSUM + SECONDS[1]
+        deaf = op("policy", 0, POLICY["silent"], 0) + conversation(version) + op("reading", 0, 0)
+        yield RULES + deaf + BULK_PUT * 3 + SECONDS[20]
+        yield FEW_CREDITS + deaf + BULK_PUT * 5 + SECONDS[30]
     yield RULES + op("open", 0, 0) + op("request", 0, 0, 0) + op("hello", 0, 8, 0) + PUT
     yield RULES + op("open", 0, 0) + op("request", 0, 3, 0) + op("hello", 0, 9 | 4, 0) + SECONDS[6]
     yield (RULES + conversation(3) + op("pace", 0, 1) + message(PUT_MESSAGE, 20) +

@@ -257,6 +257,19 @@ WireHandle Game::any_handle() {
     return handle;
 }
 
+// As pushes and the answers to pings carry it.
+std::vector<std::byte> Game::ping_buffer(Link& link) {
+    PingInfo info;
+    info.features = ping_base | ping_ni_status | program_.byte();
+    info.sequence = program_.byte();
+    const u32 count = program_.below(6);
+    for (u32 i = 0; i < count; ++i) {
+        const Nid nid = any_nid(link);
+        if (!nid.is_lo() && nid.valid() && !nid.any()) info.nis.push_back({nid, ni_status_up});
+    }
+    return encode_ping(info, link.order);
+}
+
 void Game::send_frame(Link& link) {
     const u8 how = program_.byte();
     Frame frame;
@@ -266,7 +279,7 @@ void Game::send_frame(Link& link) {
     if (how & 8) frame.head.cookie0 = program_.number();
     if (how & 16) frame.head.cookie1 = program_.number();
     Hdr& hdr = frame.hdr;
-    u64 payload = 0;
+    std::vector<std::byte> payload;
     if (frame.lnet) {
         hdr.dest_nid = node_.nid();
         hdr.src_nid = adversary_.nid(link.host);
@@ -279,20 +292,23 @@ void Game::send_frame(Link& link) {
         }
         const u8 kind = program_.byte();
         hdr.type = static_cast<MsgType>(kind % 5);
-        hdr.payload_length = kind & 0x80 ? program_.number32() : program_.byte();
+        if (how & 128) payload = ping_buffer(link);
+        hdr.payload_length = kind & 0x80 ? program_.number32()
+                             : how & 128 ? static_cast<u32>(payload.size())
+                                         : program_.byte();
         hdr.handle = any_handle();
         hdr.match_bits = program_.number();
         hdr.portal = program_.byte();
         hdr.portal = hdr.portal >= 128 ? hdr.portal - 100 : hdr.portal % Ours::portals;
         hdr.offset = program_.number32();
         hdr.sink_length = hdr.mlength = program_.number32();
-        payload = how & 64 ? program_.number() : hdr.payload_length;
+        const u64 bytes = how & 64 ? program_.number() : hdr.payload_length;
+        payload.resize(std::min<u64>(bytes, frame_payload_max), std::byte{0x5a});
     }
     std::vector<std::byte> bytes(frame_bytes_max);
     bytes.resize(encode_frame({link.version, link.order}, frame, std::span(bytes)));
     send_mutated(link, bytes);
-    bytes.assign(std::min<u64>(payload, frame_payload_max), std::byte{0x5a});
-    adversary_.send(link, bytes);
+    adversary_.send(link, payload);
 }
 
 // Bytes of the program as they are, or a captured frame with the NIDs of this world.

@@ -58,6 +58,7 @@ class Game {
     void send_mutated(Link&, std::vector<std::byte>&);
     Nid any_nid(Link&);
     WireHandle any_handle();
+    std::vector<std::byte> ping_buffer(Link&);
     void wait(Duration);
     void tune();
     void toggle_interface();
