@@ -53,7 +53,9 @@ struct NiConfig {
 enum class PeerEvent : u8 { up, down };
 enum class NiEvent : u8 { up, down, fatal };
 
-// A GET that the driver can answer by RDMA itself; unused by drivers without caps().rdma.
+// A GET whose initiator has told the driver where the data shall go; only drivers with caps().rdma.
+// The core then ends it in one of two ways: by send() of a REPLY that names the token in
+// Msg::answers, or, when there will be none, by receive(token, null, 0).
 struct RdmaGet {
     bool possible = false;
 };
@@ -65,7 +67,10 @@ class LndUp {
     // drops the connection(s) to this peer. Ok: receive() is called once for the token.
     virtual Status arrived(const Hdr&, const ProcessId& from, RxToken, RdmaGet) = 0;
     virtual void finished(Msg&, Status, Health) = 0;
-    // The REPLY for a GET that the driver answers by RDMA; null = refused.
+    // The REPLY to a GET with the driver, for one that lets the peer write where the data shall go:
+    // the payload of the message. Asked before the peer learns of it, since it keeps the memory.
+    // Ends with finished(), payload.len cut to what came; independent of finished(get). Null: the
+    // MD is gone, the GET must end too.
     virtual Msg* reply_for(Msg& get) = 0;
     virtual void peer_event(const Nid&, PeerEvent) = 0;
     virtual void ni_event(NiEvent) = 0;

@@ -45,6 +45,7 @@ void CoreMsg::reset() {
     hdr = Hdr{};
     payload = MemView{};
     next_hop = ProcessId{};
+    answers = RxToken{};
     deadline = instant_never;
     for (u64& word : scratch) word = 0;
     event = Event{};

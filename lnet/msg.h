@@ -35,6 +35,7 @@ struct Msg : ListHook<Msg> {
     Hdr hdr;
     MemView payload;     // what is sent (hdr.payload_length bytes), or where received bytes go
     ProcessId next_hop;  // send: the peer NI the driver must reach
+    RxToken answers;     // send, a REPLY: the GET that came with RdmaGet::possible; else none
     Instant deadline = instant_never;
     CptId cpt = 0;        // where the core wants finished() to be worth most (locality only)
     u64 scratch[4] = {};  // the driver's

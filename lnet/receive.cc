@@ -12,6 +12,7 @@ struct Ni::Arrival {
     const Hdr& hdr;
     const ProcessId& from;
     RxToken token;
+    RdmaGet rdma;
     LndNi& lnd;
     u64 peer_hash;
     u32 queue;
@@ -51,7 +52,7 @@ Status Ni::arrived(const Hdr& hdr, const ProcessId& from, RxToken token, RdmaGet
     const u64 hash = from.nid.hash();
     const u32 queue = queue_of(hash);
     if (to_driver == nullptr || !hold(queue)) return Status(-ESHUTDOWN);
-    Arrival arrival{hdr, from, token, *to_driver, hash, queue, hdr.src_nid};
+    Arrival arrival{hdr, from, token, rdma, *to_driver, hash, queue, hdr.src_nid};
     bool unwanted = false;
     const Status status = check(hdr, rdma, unwanted);
     if (!status.ok()) {
@@ -202,7 +203,10 @@ void Ni::take_get(const Arrival& arrival) {
     msg->hdr.payload_length = msg->payload.len;
     msg->set_state(MsgState::routing);
     node.counters.add(Count::recv_count);
-    arrival.lnd.receive(arrival.token, nullptr, 0);
+    if (arrival.rdma.possible)
+        msg->answers = arrival.token;
+    else
+        arrival.lnd.receive(arrival.token, nullptr, 0);
     if (way.ok())
         node.submit(*msg);
     else

@@ -329,6 +329,9 @@ void NodeImpl::finish_send(CoreMsg& msg, Status status, Health health, bool inli
     msg.set_state(MsgState::finishing);
     count_sent(msg, status, health);
     if (reached_driver) msg.ni->counters.add(ni_count(Happened::sent, msg.hdr.type));
+    // A REPLY that the driver never saw: the GET it would have answered ends without.
+    if (!reached_driver && msg.answers.driver != nullptr)
+        msg.ni->lnd()->receive(msg.answers, nullptr, 0);
     return_credits(msg, reached_driver, reached_driver && status.ok());
     if (msg.md != nullptr)
         static_cast<void>(complete(msg, status, inline_allowed));

@@ -2,21 +2,18 @@
 // the control strand; the rest by NIs and handshakes from any worker.
 #pragma once
 
-#include <array>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <vector>
 
 #include "lnds/sock/listener.h"
+#include "lnds/sock/ni.h"
 #include "lnds/sock/refs.h"
 #include "lnds/sock/stream.h"
 #include "lnet/lnd.h"
 
 namespace ulnet::sock {
-
-class SockNi;
-using Listeners = std::array<Listener*, 2>;
 
 using StreamOsMaker = std::function<Result<std::unique_ptr<StreamOs>>(Sched&)>;
 

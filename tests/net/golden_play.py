@@ -23,7 +23,7 @@ import zlib
 import lib
 
 CONNREQ_MAGIC = 0xACCE7100
-ANY, CONTROL, BULK_IN, BULK_OUT = 0, 1, 2, 3
+NONE, ANY, CONTROL, BULK_IN, BULK_OUT = -1, 0, 1, 2, 3
 INVERSE = {ANY: ANY, CONTROL: CONTROL, BULK_IN: BULK_OUT, BULK_OUT: BULK_IN}
 
 # Ranges of a selftest payload that differ from run to run, by message type, with the reason.
@@ -35,8 +35,60 @@ MASKS = {
 
 
 def nid4(address):
-    octets = [int(part) for part in address.split(".")]
-    return (2 << 48) | (octets[0] << 24) | (octets[1] << 16) | (octets[2] << 8) | octets[3]
+    return (2 << 48) | int.from_bytes(socket.inet_aton(address), "big")
+
+
+def endpoint(record, end):
+    """The address of a record's `src` or `dst`."""
+    return record[end].rpartition(":")[0].strip("[]")
+
+
+class Form:
+    """How a version of the protocol writes things: 3 with small NIDs, 4 with large ones."""
+
+    def __init__(self, version):
+        large = version == 4
+        self.large = large
+        self.hello = 80 if large else 56                     # bytes of a HELLO,
+        self.incarnation = 56 if large else 32               # and what is where in it
+        self.ctype = 72 if large else 48
+        self.request = 28 if large else 16                   # bytes of a connection request
+        self.pids = 24 + (40 if large else 16)               # of a frame: pids, type and length,
+        self.op = self.pids + 16                             # what depends on the type,
+        self.payload = self.op + 40
+        self.family = socket.AF_INET6 if large else socket.AF_INET
+
+    def nid(self, address):
+        if self.large:
+            return b"\x0c\x02\0\0" + socket.inet_pton(socket.AF_INET6, address)
+        return struct.pack("<Q", nid4(address))
+
+    def connreq(self, address):
+        return struct.pack("<II", CONNREQ_MAGIC, 2 if self.large else 1) + self.nid(address)
+
+    def type_of(self, data):
+        """(type, payload length) of an LNet message."""
+        return struct.unpack_from("<II", data, self.pids + 8)
+
+    def portal(self, data):
+        mtype = self.type_of(data)[0]
+        if mtype not in (1, 2):
+            return None
+        return struct.unpack_from("<I", data, self.op + (32 if mtype == 1 else 24))[0]
+
+    def shape(self, data):
+        """What makes two messages the same one of a conversation."""
+        if data[0] == 0xC0:
+            return ("noop",)
+        mtype, length = self.type_of(data)
+        portal = self.portal(data)
+        srpc = struct.unpack_from("<I", data, self.payload + 8)[0] \
+            if length == 160 and mtype == 1 else None
+        bits = struct.unpack_from("<Q", data, self.op + 16)[0] if portal in (50, 51) else None
+        return (mtype, portal, length, srpc, bits)
+
+
+FORM3 = Form(3)
 
 
 def load(name):
@@ -57,28 +109,11 @@ def frame(dst, src, portal, match_bits, payload):
             + struct.pack("<QQII", match_bits, 0, portal, 0) + payload)
 
 
-class Frame:
-    """One socklnd v3 frame as received."""
-
-    def __init__(self, ctype, data):
-        self.ctype, self.data = ctype, data
-        self.kind, self.csum, self.zc0, self.zc1 = struct.unpack_from("<IIQQ", data)
-        if self.kind == 0xC1:
-            (self.dst, self.src, self.dst_pid, self.src_pid, self.type,
-             self.length) = struct.unpack_from("<QQIIII", data, 24)
-        self.payload = data[96:]
-
-
-def shape(kind, data):
-    """What makes two messages the same one of a conversation."""
-    if kind == 0xC0:
-        return ("noop",)
-    mtype, length = struct.unpack_from("<II", data, 24 + 24)
-    portal = struct.unpack_from("<I", data, 24 + (64 if mtype == 1 else 56))[0] \
-        if mtype in (1, 2) else None
-    srpc = struct.unpack_from("<I", data, 96 + 8)[0] if length == 160 and mtype == 1 else None
-    bits = struct.unpack_from("<Q", data, 24 + 48)[0] if portal in (50, 51) else None
-    return (mtype, portal, length, srpc, bits)
+def acks(data):
+    """A NOOP as several of one ACK each: how many numbers go into one is a matter of timing."""
+    c0, c1 = struct.unpack_from("<QQ", data, 8)
+    numbers = [c1] if c0 in (0, c1) else [c0, c1] if c0 > c1 else range(c0, c1 + 1)
+    return [data[:8] + struct.pack("<QQ", 0, number) for number in numbers]
 
 
 def numbered(payload):
@@ -118,21 +153,23 @@ class Conn:
             while self.reading.wait():
                 data = self.read_exact(24)
                 if data[0] == 0xC1:
-                    data += self.read_exact(72)
-                    data += self.read_exact(struct.unpack_from("<I", data, 24 + 28)[0])
-                self.player.received.put((self, Frame(self.ctype, data)))
+                    data += self.read_exact(self.player.form.payload - 24)
+                    data += self.read_exact(self.player.form.type_of(data)[1])
+                self.player.received.put((self, data))
         except (EOFError, OSError):
             self.player.received.put((self, None))
 
 
 class Player:
-    """Plays every node of the capture but `under_test` (an address)."""
+    """Plays every node of the capture but `under_test` (an address), with one connection a type."""
 
     # Of all players: a pair of addresses and ports that was in use may not be used again soon.
     port = 1023
 
-    def __init__(self, under_test, hello_bytes, incarnation=b"\x11" * 8):
+    def __init__(self, under_test, hello_bytes, incarnation=b"\x11" * 8, masks=()):
         self.under_test, self.hello_bytes = under_test, hello_bytes
+        self.form = Form(hello_bytes[4])
+        self.masks = MASKS | dict(masks)
         self.incarnation = incarnation
         self.received = queue.Queue()
         self.pool = []          # received, not matched yet
@@ -145,39 +182,51 @@ class Player:
         # message by CONTROL before that.
         self.bulk_known, self.bulk_late = set(), set()
         self.listeners = []
+        self.refused = []       # types that the node under test asked for in vain
+        self.admit = lambda ctype: True  # asked before a connection is taken; may take its time
+        lib.cleanups.append(self.close)
 
     # --- connections -----------------------------------------------------------------------
     def hello(self, local, ctype):
         """A HELLO as captured, with NIDs, incarnation and type put in."""
-        return (self.hello_bytes[:8] + struct.pack("<QQ", nid4(local), nid4(self.under_test))
-                + self.hello_bytes[24:32] + self.incarnation + self.hello_bytes[40:48]
-                + struct.pack("<i", ctype) + self.hello_bytes[52:])
+        form, old = self.form, self.hello_bytes
+        return (old[:8] + form.nid(local) + form.nid(self.under_test)
+                + old[form.incarnation - 8:form.incarnation] + self.incarnation
+                + old[form.incarnation + 8:form.ctype] + struct.pack("<i", ctype)
+                + old[form.ctype + 4:])
 
     def check_hello(self, data, local, ctype):
-        want = (self.hello_bytes[:8] + struct.pack("<QQ", nid4(self.under_test), nid4(local))
-                + self.hello_bytes[24:32])
-        assert data[:32] == want, f"HELLO {data[:32].hex()}, expected {want.hex()}"
-        assert data[32:40] != b"\0" * 8, "HELLO without an incarnation"
-        self.incarnation_seen.append(data[32:40])
-        assert self.incarnation_seen[0] == data[32:40], "two incarnations of one NI"
+        at = self.form.incarnation
+        want = (self.hello_bytes[:8] + self.form.nid(self.under_test) + self.form.nid(local)
+                + self.hello_bytes[at - 8:at])
+        assert data[:at] == want, f"HELLO {data[:at].hex()}, expected {want.hex()}"
+        assert data[at:at + 8] != b"\0" * 8, "HELLO without an incarnation"
+        self.incarnation_seen.append(data[at:at + 8])
+        assert self.incarnation_seen[0] == data[at:at + 8], "two incarnations of one NI"
         # dst incarnation: 0 from an active node, an echo from a passive one; receivers ignore it
-        assert struct.unpack_from("<iI", data, 48) == (ctype, 0), f"HELLO ends {data[48:].hex()}"
+        end = data[self.form.ctype:]
+        assert struct.unpack("<iI", end) == (ctype, 0), f"HELLO ends {end.hex()}"
 
-    def connect(self, local, ctype):
-        sock = socket.socket()
+    def connect(self, local, ctype, refused=False):
+        """Opens a connection, or sees it refused (then nothing is left)."""
+        sock = socket.socket(self.form.family)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.settimeout(lib.DEADLINE_S)
         sock.bind((local, Player.port))
         Player.port -= 1
         sock.connect((self.under_test, 988))
-        sock.sendall(struct.pack("<IIQ", CONNREQ_MAGIC, 1, nid4(self.under_test)))
+        sock.sendall(self.form.connreq(self.under_test))
         sock.sendall(self.hello(local, ctype))
         answer = b""
-        while len(answer) < 56:
-            part = sock.recv(56 - len(answer))
+        while len(answer) < self.form.hello:
+            part = sock.recv(self.form.hello - len(answer))
             assert part, f"connection closed after {len(answer)} bytes of HELLO"
             answer += part
-        self.check_hello(answer, local, INVERSE[ctype])
+        self.check_hello(answer, local, NONE if refused else INVERSE[ctype])
+        if refused:
+            assert sock.recv(1) == b"", "a refused connection stays open"
+            sock.close()
+            return None
         if ctype == BULK_IN:
             self.bulk_known.add(local)  # a node knows the connection before it answers
         return self.add(Conn(self, sock, ctype, local, answer))
@@ -188,7 +237,7 @@ class Player:
         return conn
 
     def listen(self, local):
-        listener = socket.socket()
+        listener = socket.socket(self.form.family)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((local, 988))
         listener.listen(16)
@@ -202,19 +251,25 @@ class Player:
             except OSError:
                 return
             try:
-                data = b""
-                while len(data) < 16 + 56:
-                    part = sock.recv(16 + 56 - len(data))
+                data, form = b"", self.form
+                while len(data) < form.request + form.hello:
+                    part = sock.recv(form.request + form.hello - len(data))
                     if not part:
                         raise EOFError
                     data += part
-                want = struct.pack("<IIQ", CONNREQ_MAGIC, 1, nid4(local))
-                assert data[:16] == want, f"connection request {data[:16].hex()}"
+                request, hello = data[:form.request], data[form.request:]
+                want = form.connreq(local)
+                assert request == want, f"connection request {request.hex()}"
                 assert 512 <= address[1] <= 1023, f"source port {address[1]}"
-                ctype = struct.unpack_from("<i", data, 16 + 48)[0]
-                self.check_hello(data[16:], local, ctype)
+                ctype = struct.unpack_from("<i", hello, form.ctype)[0]
+                self.check_hello(hello, local, ctype)
+                if not self.admit(ctype) or (local, INVERSE[ctype]) in self.conns:
+                    self.refused.append(ctype)
+                    sock.sendall(self.hello(local, NONE))
+                    sock.close()
+                    continue
                 sock.sendall(self.hello(local, INVERSE[ctype]))
-                self.add(Conn(self, sock, INVERSE[ctype], local, data[16:]))
+                self.add(Conn(self, sock, INVERSE[ctype], local, hello))
             except (AssertionError, EOFError) as error:
                 self.received.put((None, error))
 
@@ -223,7 +278,7 @@ class Player:
             try:
                 sock.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits in it
             except OSError:
-                pass  # the other end was faster
+                pass  # the other end was faster, or it was closed before
             sock.close()
 
     # --- playing ---------------------------------------------------------------------------
@@ -237,7 +292,7 @@ class Player:
 
     def conn_for(self, record, data):
         """The connection the kernel's rules give a message of a played node."""
-        local = record["src"].split(":")[0]
+        local = endpoint(record, "src")
         if record["kind"] == "noop":
             want = BULK_IN
         else:
@@ -248,82 +303,84 @@ class Player:
     def send(self, record):
         data = bytes.fromhex(record["bytes"])
         if record.get("elided"):
-            data = data[:96] + payload_of(record)
+            data = data[:self.form.payload] + payload_of(record)
         data = self.put_in_place(data)
         self.conn_for(record, data).sock.sendall(data)
 
     def expect(self, record):
         data = bytes.fromhex(record["bytes"])
-        want_local = record["dst"].split(":")[0]
-        kind = data[0]
-        wanted = shape(kind, data)
+        for part in acks(data) if record["kind"] == "noop" else [data]:
+            self.expect_bytes(record, part)
+
+    def expect_bytes(self, record, data):
+        want_local = endpoint(record, "dst")
+        wanted = self.form.shape(data)
         end = time.monotonic() + lib.DEADLINE_S
         while True:
             for item in self.pool:
-                conn, frame = item
-                if conn.local == want_local and shape(frame.kind, frame.data) == wanted and \
-                        self.same_target(data, frame):
+                conn, live = item
+                if conn.local == want_local and self.form.shape(live) == wanted and \
+                        self.same_target(data, live):
                     self.pool.remove(item)
-                    self.compare(record, data, conn, frame)
+                    self.compare(record, data, conn, live)
                     return
             try:
-                conn, frame = self.received.get(timeout=max(0, end - time.monotonic()))
+                conn, live = self.received.get(timeout=max(0, end - time.monotonic()))
             except queue.Empty:
                 raise AssertionError(
                     f"record {record['n']}: no {wanted} came; waiting: "
-                    f"{[shape(f.kind, f.data) for _, f in self.pool]}") from None
+                    f"{[self.form.shape(rest) for _, rest in self.pool]}") from None
             if conn is None:
-                raise frame
-            if frame is None:
+                raise live
+            if live is None:
                 raise AssertionError(f"record {record['n']}: connection {conn.ctype} was closed")
-            self.pool.append((conn, frame))
+            parts = acks(live) if live[0] == 0xC0 else [live]
+            self.pool += [(conn, part) for part in parts]
 
-    def same_target(self, data, frame):
-        if frame.kind == 0xC0:
-            return data[16:24] == frame.data[16:24]
-        mtype = struct.unpack_from("<I", data, 48)[0]
-        if mtype in (3, 0):  # REPLY, ACK: the handle is the played node's own
-            return data[56:72] == frame.data[56:72]
-        portal = struct.unpack_from("<I", data, 24 + (64 if mtype == 1 else 56))[0]
+    def same_target(self, data, live):
+        if data[0] == 0xC0:
+            return data[16:24] == live[16:24]
+        op, at = self.form.op, self.form.payload
+        if self.form.type_of(data)[0] in (3, 0):  # REPLY, ACK: the handle is the played node's
+            return data[op:op + 16] == live[op:op + 16]
         # Replies and bulk carry an id the played node drew; requests are told by their shape,
         # and those that may be under way together by what numbers them.
-        if portal == 52:
-            return data[72:80] == frame.data[72:80]
-        return numbered(data[96:]) == numbered(frame.payload)
+        if self.form.portal(data) == 52:
+            return data[op + 16:op + 24] == live[op + 16:op + 24]
+        return numbered(data[at:]) == numbered(live[at:])
 
     def learn(self, table, old, new, what):
         """First sight of a value the node under test chose; later it must be the same one."""
         assert table.setdefault(old, new) == new, f"{what}: {new.hex()} is not the one used before"
 
-    def compare(self, record, data, conn, frame):
+    def compare(self, record, data, conn, live):
         where = f"record {record['n']}"
-        if frame.kind == 0xC0:
-            assert self.put_in_place(data) == frame.data, \
-                f"{where}: NOOP {frame.data.hex()}, expected {data.hex()}"
+        if data[0] == 0xC0:
+            assert self.put_in_place(data) == live, \
+                f"{where}: NOOP {live.hex()}, expected {data.hex()}"
             return
-        mtype = frame.type
-        payload = payload_of(record) if record.get("elided") else data[96:]
-        head, live = bytearray(data[:96]), bytearray(frame.data[:96])
+        op, at = self.form.op, self.form.payload
+        mtype = self.form.type_of(live)[0]
+        payload = payload_of(record) if record.get("elided") else data[at:]
+        head, live_head, live_payload = bytearray(data[:at]), bytearray(live[:at]), live[at:]
         # A sender need not ask for zero-copy ACKs; our node does not.
-        head[8:16] = live[8:16] = b"\0" * 8
-        if mtype in (1, 2) and data[56:72] != b"\xff" * 16:
-            self.learn(self.pairs, data[56:72], frame.data[56:72], "handle")
+        head[8:16] = live_head[8:16] = b"\0" * 8
+        if mtype in (1, 2) and data[op:op + 16] != b"\xff" * 16:
+            self.learn(self.pairs, data[op:op + 16], live[op:op + 16], "handle")
         if len(payload) == 160 and mtype == 1:
-            payload, live_payload = self.compare_selftest(where, payload, frame.payload)
-        else:
-            live_payload = frame.payload
+            payload, live_payload = self.compare_selftest(where, payload, live_payload)
         head = bytearray(self.put_in_place(bytes(head)))
-        if record.get("portal") == 0 or mtype == 3 and len(payload) == 48 and \
-                payload[:4] == b"ping"[::-1]:
+        if record.get("portal") == 0 or mtype == 3 and payload[:4] == b"ping"[::-1]:
             payload, live_payload = mask_ping(payload), mask_ping(live_payload)
-        assert head == live, f"{where}: header\n {live.hex()}, expected\n {head.hex()}"
+        assert head == live_head, \
+            f"{where}: header\n {live_head.hex()}, expected\n {head.hex()}"
         if record.get("elided") and "fill" not in record:
             compare_ends(where, payload, live_payload)
         else:
             payload = self.put_in_place(payload)
             assert payload == live_payload, \
                 f"{where}: payload\n {live_payload.hex()[:400]}, expected\n {payload.hex()[:400]}"
-        self.compare_connection(where, conn, len(frame.data) >= 1024)
+        self.compare_connection(where, conn, len(live) >= 1024)
 
     def compare_connection(self, where, conn, large):
         """The sender's BULK_OUT is our BULK_IN; one that dials uses CONTROL until that is up."""
@@ -348,7 +405,7 @@ class Player:
                 self.learn(self.pairs, payload[sid:sid + 16], live[sid:sid + 16],
                            where + ": session id")
         payload, live = bytearray(payload), bytearray(live)
-        for begin, end, _ in MASKS.get(kind, []):
+        for begin, end, _ in self.masks.get(kind, []):
             payload[begin:end] = live[begin:end] = b"\0" * (end - begin)
         return bytes(payload), bytes(live)
 
@@ -365,13 +422,13 @@ class Player:
     def nothing_more(self, over=False):
         """Nothing that came is left. What is still under way is seen by ended()."""
         while not self.received.empty():
-            conn, frame = self.received.get()
+            conn, live = self.received.get()
             if conn is None:
-                raise frame
-            assert frame is not None or over, f"connection {conn.ctype} closed early"
-            if frame is not None:
-                self.pool.append((conn, frame))
-        rest = [shape(frame.kind, frame.data) for _, frame in self.pool]
+                raise live
+            assert live is not None or over, f"connection {conn.ctype} closed early"
+            if live is not None:
+                self.pool.append((conn, live))
+        rest = [self.form.shape(live) for _, live in self.pool]
         assert not rest, f"surplus messages {rest}"
 
 

@@ -16,6 +16,7 @@ import time
 import traceback
 
 DEADLINE_S = 60
+cleanups = []  # called after each case, however it went
 
 
 def tools():
@@ -36,7 +37,10 @@ def enter(*addresses):
                                "--kill-child", "--mount-proc", sys.executable, *sys.argv], env)
     run("ip", "link", "set", "lo", "up")
     for address in addresses:
-        run("ip", "addr", "add", address + "/32", "dev", "lo")
+        if ":" in address:
+            run("ip", "addr", "add", address + "/128", "dev", "lo", "nodad")
+        else:
+            run("ip", "addr", "add", address + "/32", "dev", "lo")
 
 
 def run(*argv, check=True, timeout=DEADLINE_S, env=None, stdin=None):
@@ -182,4 +186,7 @@ def cases(*functions):
         for daemon in Daemon.running:
             daemon.kill()
         Daemon.running.clear()
+        for cleanup in cleanups:
+            cleanup()
+        cleanups.clear()
     sys.exit(1 if failed else 0)

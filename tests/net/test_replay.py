@@ -2,53 +2,19 @@
 """Replays captured conversations with kernel nodes, in both roles, over real sockets.
 
 Where our node may differ from the captured kernel is named here and in golden_play.MASKS:
-incarnations, ids, handles and session ids are drawn by each node; clocks and counters differ; our
-senders ask for no zero-copy ACK; our node does not start discovery (pushes are answered, none is
-sent), so the captured node's own pings before a first message and its own pushes are left out.
+incarnations, ids, handles and session ids are drawn by each node; clocks and counters differ. What
+it does not do is in replay.py.
 """
 import threading
 
 import lib
 from golden_play import ANY, BULK_IN, BULK_OUT, CONTROL, Player, hello_of_01, load
+from replay import Shell, play, without_own_discovery, without_zc_acks_to
 
 A, B = "10.77.0.2", "10.77.0.3"
+A6, B6 = "fd00:77::3", "fd00:77::2"
+TYPES = (CONTROL, BULK_IN, BULK_OUT)
 HELLO = hello_of_01()
-MESSAGES = ("lnet", "noop")
-
-
-def address(record, end):
-    return record[end].split(":")[0]
-
-
-def play(player, records, on_step=None):
-    """Goes through the records in order."""
-    for record in records:
-        if record["kind"] == "step" and on_step:
-            on_step(record["text"])
-        if record["kind"] not in MESSAGES:
-            continue
-        if address(record, "src") == player.under_test:
-            player.expect(record)
-        elif address(record, "dst") == player.under_test:
-            player.send(record)
-    player.nothing_more()
-
-
-def without_zc_acks_to(under_test, records):
-    """Our frames ask for none, so the played node sends none back."""
-    return [r for r in records
-            if not (r["kind"] == "noop" and address(r, "dst") == under_test)]
-
-
-def own_discovery(under_test, record):
-    """A ping or push that the captured node sent by itself, with its answer."""
-    return (record["kind"] == "lnet" and address(record, "src") == under_test
-            and record["type"] in ("GET", "PUT") and record.get("portal") == 0)
-
-
-def without_own_discovery(under_test, records):
-    gone = {r["n"] for r in records if own_discovery(under_test, r)}
-    return [r for r in records if r["n"] not in gone and r.get("re") not in gone]
 
 
 def golden_01_passive():
@@ -56,7 +22,7 @@ def golden_01_passive():
     daemon = lib.Daemon(B + "@tcp")
     player = Player(B, HELLO)
     records = without_own_discovery(B, load("01-lnet-ping-discovery.jsonl"))
-    for ctype in (CONTROL, BULK_IN, BULK_OUT):
+    for ctype in TYPES:
         player.connect(A, ctype)
     play(player, records)
     player.ended(daemon)
@@ -85,8 +51,53 @@ def golden_01_active():
         assert len(shown) == step, "lnetctl ping did not end well"
         assert f"primary nid: {B}@tcp" in shown[-1] and f"- nid: {B}@tcp" in shown[-1], shown
     play(player, rest)
-    for ctype in (CONTROL, BULK_IN, BULK_OUT):
+    for ctype in TYPES:
         lib.wait_for(lambda: (B, ctype) in player.conns, f"connection {ctype}")
+    player.ended(daemon)
+
+
+def hello_of_17():
+    return bytes.fromhex(next(r["bytes"] for r in load("17-ipv6.jsonl") if r["kind"] == "hello"))
+
+
+def golden_17_passive():
+    """IPv6: the kernel's connections, pings and pushes, with large NIDs in version 4."""
+    daemon = lib.Daemon(B6 + "@tcp")
+    player = Player(B6, hello_of_17())
+    for ctype in TYPES:
+        player.connect(A6, ctype)
+    shell = Shell(daemon)
+
+    def on_step(text):
+        if text == f"lnetctl ping {A6}@tcp":
+            shell.start(text.split())
+    records = load("17-ipv6.jsonl")
+    typed = next(r["n"] for r in records
+                 if r["kind"] == "lnet" and r["step"] == f"lnetctl ping {A6}@tcp")
+    kept = {r["n"] for r in without_own_discovery(B6, records)}
+    play(player, [r for r in records if r["n"] in kept or typed in (r["n"], r.get("re"))], on_step)
+    shell.join()
+    player.ended(daemon)
+
+
+def golden_17_active():
+    """IPv6: our node opens the connections and pings, and is pinged in the end."""
+    daemon = lib.Daemon(A6 + "@tcp")
+    player = Player(A6, hello_of_17())
+    player.listen(B6)
+    shell = Shell(daemon)
+
+    def on_step(text):
+        if text.startswith(f"lnetctl ping {B6}"):
+            shell.start(text.split())
+        elif text.startswith("lctl ping"):
+            shell.start(["lnetctl", "ping", text.split()[-1]])
+    # Its discovery is left out, but for the push that answers it, which came by itself.
+    records = [r for r in load("17-ipv6.jsonl") if "discover" not in r.get("step", "")]
+    play(player, records, on_step)
+    shell.join()
+    for ctype in TYPES:
+        lib.wait_for(lambda: (B6, ctype) in player.conns, f"connection {ctype}")
     player.ended(daemon)
 
 
@@ -98,7 +109,7 @@ def golden_14():
     player.connect("10.77.0.1", CONTROL)
     play(player, [r for r in records if r.get("conn") == 1])
     player.close()
-    # ANY with version 3: HELLO is answered, the ping never is, and our node dials nobody.
+    # ANY with version 3: HELLO is answered, the ping never is (nobody listens where it is dialled).
     player = Player(A, bytes.fromhex(records[2]["bytes"]))
     conn = player.connect("10.77.0.1", ANY)
     get = next(r for r in records if r.get("conn") == 2 and r["kind"] == "lnet")
@@ -118,7 +129,7 @@ def golden_02_client():
     """The captured console and server drive our node through a whole session."""
     daemon = lib.Daemon(B + "@tcp")
     player = Player(B, HELLO)
-    for ctype in (CONTROL, BULK_IN, BULK_OUT):
+    for ctype in TYPES:
         player.connect(A, ctype)
     play(player, without_zc_acks_to(B, load("02-lst.jsonl")))
     player.ended(daemon)
@@ -130,37 +141,11 @@ def golden_21_server():
     daemon = lib.Daemon(server + "@tcp")
     player = Player(server, HELLO)
     for peer in ("10.77.1.3", "10.77.1.4"):
-        for ctype in (CONTROL, BULK_IN, BULK_OUT):
+        for ctype in TYPES:
             player.connect(peer, ctype)
     records = without_own_discovery(server, load("21-lst-details.jsonl"))
     play(player, without_zc_acks_to(server, records))
     player.ended(daemon)
-
-
-class Shell:
-    """Runs lst commands one after the other in the background, as a user would."""
-
-    def __init__(self, daemon):
-        self.daemon, self.threads, self.failed = daemon, [], []
-
-    def start(self, *commands):
-        self.join()
-
-        def work():
-            for command in commands:
-                code, out, err = self.daemon.lst(*command, check=False)
-                if code != 0:
-                    self.failed.append((command, code, out, err))
-        thread = threading.Thread(target=work)
-        thread.start()
-        self.threads.append(thread)
-
-    def join(self):
-        for thread in self.threads:
-            thread.join(lib.DEADLINE_S)
-            assert not thread.is_alive(), "an lst command did not end"
-        self.threads = []
-        assert not self.failed, self.failed
 
 
 def golden_02_console():
@@ -216,6 +201,6 @@ def golden_21_console():
 
 
 if __name__ == "__main__":
-    lib.enter(A, B, "10.77.0.1", "10.77.1.2", "10.77.1.3", "10.77.1.4")
-    lib.cases(golden_01_passive, golden_01_active, golden_14, golden_02_client, golden_21_server,
-              golden_02_console, golden_21_console)
+    lib.enter(A, B, A6, B6, "10.77.0.1", "10.77.1.2", "10.77.1.3", "10.77.1.4")
+    lib.cases(golden_01_passive, golden_01_active, golden_17_passive, golden_17_active, golden_14,
+              golden_02_client, golden_21_server, golden_02_console, golden_21_console)

@@ -96,6 +96,41 @@ TEST_F(ReceiveTest, RdmaGetForAnotherNodeIsAProtocolError) {
     EXPECT_EQ(arrive(hdr), ok_status);
 }
 
+// A GET that the driver answers by RDMA ends by the REPLY that names its token, or, when that does
+// not get as far as the driver, by receive().
+TEST_F(ReceiveTest, RdmaGetIsAnsweredByTheReplyThatNamesIt) {
+    peer_credits_ = 1;
+    start();
+    Target& t = target(64);
+    MdOptions options;
+    options.get = options.manage_remote = true;
+    const Md md = attach(5, any_bits(7), t.spec(options));
+    ni_->hold_sends = true;
+    Injected answered, cancelled, unmatched;
+    const auto ask = [&](Injected& get, u64 bits) {
+        run([&] {
+            const Hdr hdr = get_hdr(5, bits, 48);
+            EXPECT_EQ(ni_->up.arrived(hdr, process(2), RxToken{&get, 3}, RdmaGet{true}), ok_status);
+        });
+    };
+    ask(answered, 7);
+    EXPECT_EQ(answered.calls, 0);
+    ASSERT_EQ(ni_->pending(), 1u);
+    const Msg& reply = *ni_->sent(0).msg;
+    EXPECT_EQ(reply.answers.driver, &answered);
+    EXPECT_EQ(reply.answers.id, 3u);
+    EXPECT_EQ(reply.payload.len, 48u);
+    ask(cancelled, 7);  // waits for the credit
+    EXPECT_EQ(cancelled.calls, 0);
+    ask(unmatched, 8 << 8);
+    EXPECT_EQ(unmatched.calls, 1);
+    EXPECT_EQ(unmatched.into, nullptr);
+    close();
+    EXPECT_EQ(cancelled.calls, 1);
+    EXPECT_EQ(cancelled.into, nullptr);
+    EXPECT_EQ(answered.calls, 0);
+}
+
 TEST_F(ReceiveTest, LimitOfThePayload) {
     start();
     Target& t = target(payload_max);
@@ -163,7 +198,7 @@ TEST_F(ReceiveTest, AcksOnlyWhatWasReceivedWell) {
     inject(hdr);
     EXPECT_EQ(ni_->sends(), 0u);
     run([&] { ni_->finish_receive(); });
-    ASSERT_EQ(ni_->sends(), 1u);
+    ASSERT_EQ(ni_->pending(), 1u);
     const Hdr ack = ni_->sent(0).hdr;
     EXPECT_EQ(ack.type, MsgType::ack);
     EXPECT_EQ(ack.handle, hdr.handle);
@@ -176,17 +211,17 @@ TEST_F(ReceiveTest, AcksOnlyWhatWasReceivedWell) {
     run([&] { ni_->finish_receive(Status(-ECONNRESET), Health::remote_error); });
     ASSERT_TRUE(t.recorder.wait(2));
     EXPECT_EQ(t.recorder.events()[1].status, Status(-ECONNRESET));
-    EXPECT_EQ(ni_->sends(), 1u);
+    EXPECT_EQ(ni_->pending(), 1u);
     hdr.match_bits = 8;
     inject(hdr);
     run([&] { ni_->finish_receive(); });
     ASSERT_TRUE(t.recorder.wait(3));
-    EXPECT_EQ(ni_->sends(), 1u);
+    EXPECT_EQ(ni_->pending(), 1u);
     // A PUT that names no handle wants none.
     inject(put_hdr(5, 7, 30));
     run([&] { ni_->finish_receive(); });
     ASSERT_TRUE(t.recorder.wait(4));
-    EXPECT_EQ(ni_->sends(), 1u);
+    EXPECT_EQ(ni_->pending(), 1u);
     EXPECT_EQ(stats().errors, 1u);
     EXPECT_EQ(stats().remote_error_count, 1u);
 }
@@ -216,7 +251,7 @@ TEST_F(ReceiveTest, AnswersGoToTheSourceOfTheHeader) {
     Target& t = target(8);
     const Md md = attach(5, any_bits(7), t.spec(accept_get));
     inject(get_hdr(5, 7, 8, 0, 44), 2);
-    ASSERT_EQ(ni_->sends(), 1u);
+    ASSERT_EQ(ni_->pending(), 1u);
     EXPECT_EQ(ni_->sent(0).hdr.dest_nid, tcp_nid(44));
     EXPECT_EQ(ni_->sent(0).next_hop.nid, tcp_nid(44));
     run([&] { ni_->finish_one(); });
