@@ -91,6 +91,13 @@ void Chaos::retune(SimNode& node) {
     });
 }
 
+void Chaos::read_slowly(u32 host) {
+    static constexpr std::array<u64, 4> paces{1, 16, 256, 4096};  // bytes a millisecond
+    world_.model.slow_reader(host, paces[prng_.below(paces.size())]);
+    later(milliseconds(1), seconds(chance(prng_, 10) ? 120 : 5),
+          [this, host] { world_.model.slow_reader(host, 0); });
+}
+
 // Somebody else has all messages of the core but a few.
 void Chaos::take_messages(SimNode& node) {
     // The ghost of a node that crashes cannot close, and so not go, before they are back.
@@ -192,13 +199,9 @@ void Chaos::apply(Fault fault) {
     case Fault::retune:
         retune(node);
         return;
-    case Fault::slow_reader: {
-        static constexpr std::array<u64, 4> paces{1, 16, 256, 4096};  // bytes a millisecond
-        world_.model.slow_reader(a, paces[prng_.below(paces.size())]);
-        later(milliseconds(1), seconds(chance(prng_, 10) ? 120 : 5),
-              [this, a] { world_.model.slow_reader(a, 0); });
+    case Fault::slow_reader:
+        read_slowly(a);
         return;
-    }
     case Fault::no_messages:
         take_messages(node);
         return;

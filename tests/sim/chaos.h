@@ -56,6 +56,7 @@ class Chaos {
     void strike();
     void apply(Fault);
     void retune(SimNode&);
+    void read_slowly(u32 host);
     void take_messages(SimNode&);
     void take_connections(SimNode&);
     void later(Duration least, Duration most, std::function<void()> heal);
