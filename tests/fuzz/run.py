@@ -22,7 +22,7 @@ INPUT_SECONDS_MAX = 10     # one input may take this long
 MEMORY_MIB_MAX = 2048
 MACHINE = "engine"         # the state machine
 # An input of it runs everything, so that short inputs and little bookkeeping are worth more.
-EXTRA = {MACHINE: ["-max_len=1024", "-entropic=0"]}
+EXTRA = {MACHINE: ["-max_len=512", "-entropic=0"]}
 START_SECONDS_MAX = 300    # for seeds and corpus, on a busy machine
 CAUSE = re.compile(r"^(?:.*CHECK failed.*|.*runtime error:.*|==\d+==\s?ERROR.*)$", re.M)
 OPTIONS = {
