@@ -176,6 +176,8 @@ void StreamNet::deliver(Side& side) {
         side.arrived = std::max(side.arrived, std::min(segment.upto, window));
         if (segment.upto > window) {
             side.window_shut = true;
+            // Asked again now and then: who reads there may have gone without a word getting here.
+            engine_.schedule(side.deliver, engine_.now() + window_probe);
             break;
         }
         fin = fin || segment.fin;
@@ -306,7 +308,7 @@ void StreamNet::probe(Side& side) {
     if (!silent) {
         side.last_heard = engine_.now();
         side.probes = 0;
-        if (peer.dead) {
+        if (peer.dead || peer.broken || !peer.owned) {  // its RST was lost
             engine_.schedule(side.reset, engine_.now() + model_.latency());
         } else {
             engine_.schedule(side.keepalive, engine_.now() + idle);

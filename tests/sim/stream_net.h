@@ -173,6 +173,7 @@ class StreamNet {
  private:
     friend struct Side;
     static constexpr Duration connect_timeout = std::chrono::seconds(127);
+    static constexpr Duration window_probe = std::chrono::seconds(10);
     static constexpr Duration unacked_timeout = std::chrono::seconds(924);  // as the kernel's
     struct Host {
         bool up = true;
