@@ -232,7 +232,7 @@ def stages(nightly):
         ("net asan", 60, lambda: programs("asan")),
         ("sim asan", 60, lambda: simulator("asan", 40, 201) + [
             ("sim hashes", (same_hashes, ["release", "asan"], 10, 120))]),
-        ("fuzz", 75, lambda: fuzz(60, 5)),
+        ("fuzz", 90, lambda: fuzz(60, 5)),
     ]
     if not nightly:
         return check
@@ -258,7 +258,7 @@ def main():
     parser.add_argument("--only", metavar="WORD", help="only programs whose name has this word")
     parser.add_argument("stage", nargs="*", help="only stages whose name begins so")
     args = parser.parse_args()
-    whole = 825
+    whole = 840
     tally, begin, over = Tally(), time.monotonic(), []
     for name, budget_s, jobs, *often in stages(args.nightly):
         if args.stage and not any(name.startswith(s) for s in args.stage):
