@@ -14,7 +14,11 @@ Status NodeImpl::complete(CoreMsg& msg, Status status, bool inline_allowed) {
         const std::lock_guard guard(home.lock);
         md.messages.remove(msg);
         --md.busy;
-        if (msg.sends && msg.wants_response && !status.ok()) response_done(md);
+        if (msg.sends && msg.wants_response && !status.ok()) {
+            u32& due = md.due(msg.hdr.type == MsgType::get);
+            if (due > 0) --due;
+            response_done(md);
+        }
         if (md.aborted && status.ok()) status = md.why.ok() ? Status(-ETIMEDOUT) : md.why;
         msg.event.status = status;
         if (md.busy == 0 && (md.aborted || (md.options.auto_unlink && md.exhausted()))) {

@@ -30,7 +30,7 @@ void fill(MdImpl& md, NodeImpl& node, const MdSpec& spec) {
     md.handler = spec.handler;
     md.user = spec.user;
     md.threshold = spec.threshold;
-    md.offset = md.busy = md.responses_due = 0;
+    md.offset = md.busy = md.responses_due = md.acks_due = md.replies_due = 0;
     md.floats = nullptr;
     md.aborted = md.cancelling = md.told_last = md.delivering = md.tracked = false;
     md.why = ok_status;

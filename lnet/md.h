@@ -94,9 +94,10 @@ struct MdImpl final : SlotBase, ListHook<OnFree>, ListHook<OnTracked>, Task {
     void* user = nullptr;
     // Guarded by the home's lock.
     u32 threshold = 0;
-    u32 offset = 0;  // running offset
-    u32 busy = 0;    // messages under way on it
-    u32 responses_due = 0;
+    u32 offset = 0;                     // running offset
+    u32 busy = 0;                       // messages under way on it
+    u32 responses_due = 0;              // that have a deadline
+    u32 acks_due = 0, replies_due = 0;  // an answer that nobody asked for is dropped
     FloatHome* floats = nullptr;  // its home when it is free-floating, else it is attached to an ME
     bool aborted = false;         // unlinked while busy
     bool cancelling = false;      // its messages are being cancelled: the slot stays
@@ -113,6 +114,7 @@ struct MdImpl final : SlotBase, ListHook<OnFree>, ListHook<OnTracked>, Task {
     bool exhausted() const {
         return threshold == 0 || (max_size > 0 && u64{offset} + max_size > length);
     }
+    u32& due(bool reply) { return reply ? replies_due : acks_due; }
     void count_operation() {
         if (threshold != threshold_infinite) --threshold;
     }

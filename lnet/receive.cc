@@ -220,7 +220,8 @@ bool NodeImpl::take_response(CoreMsg& msg) {
     const LockedMd locked = lock_md(handle.object_cookie);
     if (locked.md == nullptr) return false;
     MdImpl& md = *locked.md;
-    if (md.floats == nullptr || md.threshold == 0) return false;
+    u32& due = md.due(msg.event.kind == Event::Kind::reply);
+    if (md.floats == nullptr || md.threshold == 0 || due == 0) return false;
     if (msg.hdr.type == MsgType::reply) {
         const u32 length = msg.hdr.payload_length;
         if (length > md.length && !md.options.truncate) return false;
@@ -230,6 +231,7 @@ bool NodeImpl::take_response(CoreMsg& msg) {
     }
     msg.event.user = md.user;
     md.count_operation();
+    --due;
     response_done(md);
     ++md.busy;
     md.messages.push_back(msg);

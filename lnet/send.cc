@@ -164,6 +164,7 @@ Status NodeImpl::start(u64 md_cookie, const NetTopology& now_valid, CoreMsg& msg
             if (msg.wants_response) {
                 msg.hdr.handle.interface_cookie = interface_cookie;
                 msg.hdr.handle.object_cookie = md_cookie;
+                ++md->due(msg.hdr.type == MsgType::get);
                 if (tracks(md->options, msg.hdr.type)) {
                     track_response(*md, sched.now(), arm);
                     response_deadline = md->response_deadline;

@@ -152,7 +152,7 @@ def environment(kind):
 
 
 def units(kind, limit_s=300):
-    folders = [os.path.join(ROOT, "build", kind, "tests", name) for name in ("unit", "sim")]
+    folders = [os.path.join(ROOT, "build", kind, "tests", name) for name in ("unit", "sim", "fuzz")]
     names = sorted(os.path.join(path, f) for folder in folders
                    for path, _, files in os.walk(folder) for f in files
                    if f.startswith("unit_") and os.access(os.path.join(path, f), os.X_OK)
@@ -204,6 +204,13 @@ def same_hashes(kinds, seeds, limit_s):
     return seeds - len(differ), len(differ), 0, f"{hashes}" if differ else ""
 
 
+def fuzz(machine_s, decoder_s):
+    """The state machine on one core, beside it the decoders one after the other."""
+    return [(f"fuzz {target}", (summed, [sys.executable, "tests/fuzz/run.py", "build/asan",
+                                         str(seconds), target], 7200))
+            for target, seconds in (("engine", machine_s), ("decoders", decoder_s))]
+
+
 def build(kind):
     return [(f"build {kind}", (command, ["tools/dev", "build", "--type", kind], 1500))]
 
@@ -221,11 +228,12 @@ def stages(nightly):
         ("unit release", 45, lambda: units("release")),
         ("net release", 45, lambda: programs("release")),
         ("sim release", 30, lambda: simulator("release", 200)),
-        ("build asan", 210, lambda: build("asan")),
+        ("build asan", 240, lambda: build("asan")),
         ("unit asan", 60, lambda: units("asan")),
         ("net asan", 60, lambda: programs("asan")),
         ("sim asan", 60, lambda: simulator("asan", 40, 201) + [
             ("sim hashes", (same_hashes, ["release", "asan"], 10, 120))]),
+        ("fuzz", 90, lambda: fuzz(60, 5)),
     ]
     if not nightly:
         return check
@@ -238,9 +246,7 @@ def stages(nightly):
         *[(f"{name} {kind} x{times}", 7200, lambda tests=tests, kind=kind: tests(kind), times)
           for kind, times in (("release", 20), ("asan", 5), ("tsan", 5))
           for name, tests in (("unit", units), ("net", programs))],
-        ("build fuzz", 600, lambda: build("fuzz")),
-        ("fuzz", 3600, lambda: [("fuzz", (summed, [python, "tests/fuzz/run.py", "build/fuzz",
-                                                   "120"], 3600))]),
+        ("fuzz long", 2400, lambda: fuzz(1800, 120)),
         *[(f"bench {name}", 600, lambda name=name: [
             (f"bench {name}", (command, ["tools/dev", "bench", name], 900))])
           for name in ("lst", "idle")],
@@ -255,7 +261,7 @@ def main():
     parser.add_argument("--only", metavar="WORD", help="only programs whose name has this word")
     parser.add_argument("stage", nargs="*", help="only stages whose name begins so")
     args = parser.parse_args()
-    whole = 720
+    whole = 840
     tally, begin, over = Tally(), time.monotonic(), []
     for name, budget_s, jobs, *often in stages(args.nightly):
         if args.stage and not any(name.startswith(s) for s in args.stage):

@@ -111,6 +111,7 @@ class SockNi final : public LndNi, public RefCounted {
     void note(const std::string& text);
     // False: too many connections.
     bool add_conn();
+    u32 conns() const { return conns_.load(std::memory_order_relaxed); }
     void drop_conn() { conns_.fetch_sub(1, std::memory_order_relaxed); }
 
  private:

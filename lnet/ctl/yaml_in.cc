@@ -73,6 +73,8 @@ class Events {
  public:
     explicit Events(std::string_view text) {
         made_ = yaml_parser_initialize(&parser_) != 0;
+        // libYAML asserts that there is a text, also when it has no bytes.
+        if (text.data() == nullptr) text = "";
         if (made_)
             yaml_parser_set_input_string(
                 &parser_, reinterpret_cast<const unsigned char*>(text.data()), text.size());

@@ -7,7 +7,7 @@
 
 namespace ulnet {
 
-void fuzz_one(std::span<const std::byte> input) {
+FUZZ_TARGET(acceptor)(std::span<const std::byte> input) {
     using Next = ConnRequestStep::Next;
     const ConnRequestStep whole = decode_conn_request(input);
     for (std::size_t size = 0; size <= std::min<std::size_t>(input.size(), 32); ++size) {

@@ -4,7 +4,7 @@
 
 namespace ulnet {
 
-void fuzz_one(std::span<const std::byte> input) {
+FUZZ_TARGET(fault_rule)(std::span<const std::byte> input) {
     FaultRule rule;
     const Error error = parse_fault_rule(as_text(input), rule);
     CHECK(error.ok() == error.text.empty());

@@ -8,7 +8,7 @@
 
 namespace ulnet {
 
-void fuzz_one(std::span<const std::byte> input) {
+FUZZ_TARGET(frame)(std::span<const std::byte> input) {
     using namespace sock;
     if (input.empty()) return;
     const u32 pick = static_cast<u32>(input[0]);

@@ -6,7 +6,7 @@
 
 namespace ulnet {
 
-void fuzz_one(std::span<const std::byte> input) {
+FUZZ_TARGET(hdr16)(std::span<const std::byte> input) {
     const Result<Hdr> hdr = decode_hdr16(input);
     if (input.size() < hdr16_bytes) CHECK(!hdr.ok());
     if (!hdr.ok()) return;

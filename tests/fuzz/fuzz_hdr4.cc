@@ -6,7 +6,7 @@
 
 namespace ulnet {
 
-void fuzz_one(std::span<const std::byte> input) {
+FUZZ_TARGET(hdr4)(std::span<const std::byte> input) {
     const Result<Hdr> hdr = decode_hdr4(input);
     if (input.size() < hdr4_bytes) CHECK(!hdr.ok());
     if (!hdr.ok()) return;

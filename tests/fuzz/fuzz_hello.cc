@@ -8,7 +8,7 @@
 
 namespace ulnet {
 
-void fuzz_one(std::span<const std::byte> input) {
+FUZZ_TARGET(hello)(std::span<const std::byte> input) {
     using namespace sock;
     std::size_t before = 0;
     for (std::size_t size = 0; size <= std::min(input.size(), hello_bytes_max); ++size) {

@@ -4,6 +4,6 @@
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    ulnet::fuzz_one(std::as_bytes(std::span(data, size)));
+    ulnet::FuzzTarget::first->one(std::as_bytes(std::span(data, size)));
     return 0;
 }

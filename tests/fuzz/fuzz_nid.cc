@@ -7,7 +7,7 @@
 
 namespace ulnet {
 
-void fuzz_one(std::span<const std::byte> input) {
+FUZZ_TARGET(nid)(std::span<const std::byte> input) {
     const std::string_view text = as_text(input);
     const Result<Nid> nid = parse_nid(text);
     if (nid.ok()) {

@@ -5,7 +5,7 @@
 
 namespace ulnet {
 
-void fuzz_one(std::span<const std::byte> input) {
+FUZZ_TARGET(nidrange)(std::span<const std::byte> input) {
     constexpr std::size_t expand_max = 4096;  // keeps an input fast
     NidList list;
     const Error error = NidList::parse(as_text(input), list);

@@ -7,7 +7,7 @@
 
 namespace ulnet {
 
-void fuzz_one(std::span<const std::byte> input) {
+FUZZ_TARGET(ping)(std::span<const std::byte> input) {
     const Result<PingInfo> info = decode_ping(input);
     if (!info.ok()) return;
     CHECK(info->truncated == (info->bytes > input.size()));

@@ -4,7 +4,7 @@
 
 namespace ulnet {
 
-void fuzz_one(std::span<const std::byte> input) {
+FUZZ_TARGET(process_id)(std::span<const std::byte> input) {
     for (const Order order : {Order::little, Order::big}) {
         const auto ids = decode_process_ids(input, order);
         CHECK(ids.ok() == (input.size() % 12 == 0));

@@ -64,7 +64,7 @@ void data(std::span<const std::byte> input) {
 
 }  // namespace
 
-void fuzz_one(std::span<const std::byte> input) {
+FUZZ_TARGET(selftest)(std::span<const std::byte> input) {
     round_trip<MakeSessionRequest>(input);
     round_trip<MakeSessionReply>(input);
     round_trip<RemoveSessionRequest>(input);

@@ -8,7 +8,7 @@
 
 namespace ulnet {
 
-void fuzz_one(std::span<const std::byte> input) {
+FUZZ_TARGET(wiredump)(std::span<const std::byte> input) {
     using namespace tools;
     if (input.empty()) return;
     const bool fields = (static_cast<unsigned>(input[0]) & 1) != 0;

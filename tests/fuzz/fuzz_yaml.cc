@@ -19,7 +19,7 @@ bool keys_fit_yaml(const ctl::Value& value) {
 
 }  // namespace
 
-void fuzz_one(std::span<const std::byte> input) {
+FUZZ_TARGET(yaml)(std::span<const std::byte> input) {
     std::string why;
     const Result<ctl::Value> value = ctl::parse_yaml(as_text(input), why);
     CHECK(value.ok() || !why.empty());

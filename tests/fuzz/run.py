@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Runs the fuzz targets of a build: run.py BUILD_DIR [SECONDS] [TARGET]
 
-Each target runs SECONDS (default 30; 0 = only its seeds and corpus), one line each. What it learns
-stays in BUILD_DIR/fuzz-corpus/TARGET for the next run. A crash leaves its input in
-BUILD_DIR/fuzz-crashes/; to run it again: BUILD_DIR/tests/fuzz/fuzz_TARGET FILE. Inputs that once
-failed go to tests/fuzz/regressions/TARGET/ and run first, always.
+Each target runs SECONDS (default 30; 0 = only its seeds and corpus), one line each; TARGET
+"decoders" is all but the state machine. What a target learns stays in BUILD_DIR/fuzz-corpus/TARGET
+for the next run. A crash leaves its input in BUILD_DIR/fuzz-crashes/ and prints the command that
+runs it again. Inputs that once failed go to tests/fuzz/corpus/TARGET/ and run first, always (and in
+unit_fuzz).
 """
 import hashlib
 import os
@@ -19,10 +20,13 @@ HERE = pathlib.Path(__file__).resolve().parent
 DEFAULT_SECONDS = 30
 INPUT_SECONDS_MAX = 10     # one input may take this long
 MEMORY_MIB_MAX = 2048
+MACHINE = "engine"         # the state machine
+# An input of it runs everything, so that short inputs and little bookkeeping are worth more.
+EXTRA = {MACHINE: ["-max_len=512", "-entropic=0"]}
 START_SECONDS_MAX = 300    # for seeds and corpus, on a busy machine
 CAUSE = re.compile(r"^(?:.*CHECK failed.*|.*runtime error:.*|==\d+==\s?ERROR.*)$", re.M)
 OPTIONS = {
-    "ASAN_OPTIONS": "abort_on_error=1:detect_leaks=1",
+    "ASAN_OPTIONS": "abort_on_error=1:detect_leaks=1:malloc_context_size=6",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
 }
 
@@ -48,14 +52,14 @@ def run_target(binary, build, seconds):
     seed_folder = build / "fuzz-seeds" / name
     count = write_seeds(name, seed_folder)
     folders = [corpus, seed_folder]
-    regressions = HERE / "regressions" / name
-    if regressions.is_dir():
-        folders.append(regressions)
+    kept_inputs = HERE / "corpus" / name
+    if kept_inputs.is_dir():
+        folders.append(kept_inputs)
     before = set(crashes.iterdir())
     limit = ["-runs=0"] if seconds == 0 else [f"-max_total_time={seconds}"]
-    command = [str(binary), *limit, f"-timeout={INPUT_SECONDS_MAX}", "-print_final_stats=1",
-               f"-rss_limit_mb={MEMORY_MIB_MAX}", f"-artifact_prefix={crashes}/{name}-",
-               *map(str, folders)]
+    command = [str(binary), *limit, *EXTRA.get(name, []), f"-timeout={INPUT_SECONDS_MAX}",
+               "-print_final_stats=1", f"-rss_limit_mb={MEMORY_MIB_MAX}",
+               f"-artifact_prefix={crashes}/{name}-", *map(str, folders)]
     log = build / "fuzz-crashes" / f"{name}.log"
     try:
         with open(log, "wb") as out:
@@ -67,7 +71,8 @@ def run_target(binary, build, seconds):
     output = log.read_text(errors="replace")
     if code != 0:
         kept = sorted(set(crashes.iterdir()) - before - {log})
-        where = ", ".join(map(str, kept)) or "no input kept"
+        where = "replay: " + "; ".join(f"{binary} {path}" for path in kept) if kept \
+            else "no input kept"
         found = CAUSE.search(output)
         cause = found[0] if found else f"exit {code}"
         return False, f"{name}: FAILED: {cause}; {where}; log {log}"
@@ -85,6 +90,9 @@ def main(arguments):
     seconds = int(arguments[1]) if len(arguments) > 1 else DEFAULT_SECONDS
     wanted = arguments[2].removeprefix("fuzz_") if len(arguments) > 2 else None
     names = sorted({p.stem.removeprefix("fuzz_") for p in HERE.glob("fuzz_*.cc")} - {"main"})
+    if wanted == "decoders":
+        names.remove(MACHINE)
+        wanted = None
     if wanted is not None and wanted not in names:
         print(f"run.py: no target {wanted}; there are {', '.join(names)}", file=sys.stderr)
         return 2

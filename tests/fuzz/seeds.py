@@ -4,7 +4,8 @@ import pathlib
 import re
 import struct
 
-GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
+HERE = pathlib.Path(__file__).resolve().parent
+GOLDEN = HERE.parent / "golden"
 CAPTURES = ("01-lnet-ping-discovery", "02-lst", "14-host-process-ping", "17-ipv6", "21-lst-details")
 FRAME_BYTES = 24  # of socklnd, before each LNet header
 
@@ -156,8 +157,106 @@ def selftest():
             yield bytes.fromhex(record["bytes"])[record["hdr"]:]
 
 
+# The steps of a program (engine/game.h) and what a connection's peer does (engine/adversary.h), by
+# name. A step's byte is its number; with 128 added the next one follows in the same instant.
+def enumeration(header, name):
+    text = (HERE / "engine" / header).read_text(encoding="utf-8")
+    body = re.search(rf"enum class {name} : u8 {{(.*?)}}", text, re.S)[1]
+    return {n: i for i, n in enumerate(re.findall(r"^\s*(\w+),?", body, re.M))}
+
+
+OP = enumeration("game.h", "Op")
+POLICY = enumeration("adversary.h", "Policy")
+RULES = bytes([0, 0, 0, 7, 0, 0, 0, 0])  # what a program begins with: IPv4, all as by default
+
+
+def op(name, *rest):
+    return bytes([OP[name], *rest])
+
+
+def raw(data):
+    return op("raw", 0, 1) + len(data).to_bytes(2, "little") + data
+
+
+def conversation(version, order=0, kind=1, host=0):
+    # how: host = how % 3, version from bits 2 on, order bit 4, type bits 5 and 6.
+    base = ((version + 1) % 4) << 2 | order << 4 | kind << 5
+    return op("conversation", next(h for h in range(base, base + 3) if h % 3 == host))
+
+
+# handle: below 128 one that our node has sent, 128 none, from 192 on one that is made up.
+def message(kind, payload=0, handle=0, bits=1, portal=1, offset=0, length=0):
+    cookies = (5, 6) if handle >= 192 else ()
+    return op("frame", 0, 0, kind, payload, handle, *cookies, bits, portal, offset, length, 0)
+
+
+ATTACH = op("attach", 0, 8, 1, 0, 1, 0, 235)  # any sender, bits 1, portal 1, 65,536 bytes
+LAZY = op("lazy", 1, 1)
+PUT = op("put", 0, 1, 100, 0, 1, 1, 0)  # to host 0: ACK wanted, 100 bytes, portal 1
+GET = op("get", 0, 100, 0, 1, 1, 0)
+SECONDS = [op("wait", 0xc0 | n) for n in range(64)]
+ACK, PUT_MESSAGE, GET_MESSAGE, REPLY = range(4)
+FEATURES = 0x1c  # discovery, multi-rail, no routing
+NIDS = (5, 1, 1, 1, 2)  # of the host itself and of the other two
+PUSH = op("frame", 0, 128, PUT_MESSAGE, FEATURES, 7, 3, *NIDS, 128, 231, 0, 0, 0, 0)
+PONG = op("frame", 0, 128, REPLY, FEATURES, 8, 3, *NIDS, 0, 0, 0, 0, 0, 0)
+KEEPALIVE = op("frame", 0, 3 | 16, 1, 0)
+# A PUT that asks for a zero-copy acknowledgement, with a checksum that is wrong (0 would be none).
+ZERO_COPY = op("frame", 0, 8, 5, PUT_MESSAGE, 100, 128, 1, 1, 0, 0, 0)
+CHECKSUM = op("frame", 0, 4, 9, 131, 235, 128, 1, 1, 0, 0, 0)
+BULK = op("frame", 0, 0, 131, 235, 128, 1, 1, 0, 0, 0)  # a PUT of 65,536 bytes
+BULK_PUT = op("put", 0, 1, 235, 0, 1, 1, 0)
+TIGHT = bytes([0, 0, 0, 0xe7, 0, 0, 0, 0])  # one credit, four messages
+FEW_CREDITS = bytes([0, 0, 0, 0xc7, 0, 0, 0, 0])
+
+
+def captured_programs():
+    for name in CAPTURES:
+        frames = [bytes.fromhex(r["bytes"]) for r in records(name)
+                  if r["kind"] == "lnet" and r["hdr"] == 96 and not r.get("elided")]
+        for start in range(0, min(len(frames), 200), 10):
+            yield RULES + ATTACH + conversation(3) + b"".join(map(raw, frames[start:start + 10]))
+
+
+def engine():
+    yield from captured_programs()
+    for version in (1, 2, 3, 4):
+        for order in (0, 1):
+            yield (RULES + conversation(version, order) + ATTACH + message(PUT_MESSAGE, 100, 200) +
+                   message(GET_MESSAGE, 0, 200, length=50) + message(PUT_MESSAGE, 0) + SECONDS[3])
+            yield (RULES + LAZY + conversation(version, order) +
+                   message(PUT_MESSAGE, 200, 200) * 3 + ATTACH + SECONDS[1] +
+                   message(PUT_MESSAGE, 10))
+        own = PUT + SECONDS[1] + GET + message(ACK) + message(REPLY, 100) + op("ping", 0)
+        yield RULES + conversation(version) + own
+        for policy in POLICY.values():
+            yield (RULES + op("policy", 0, policy, version - 1) + own + SECONDS[5] + own +
+                   SECONDS[20])
+    for version in (1, 3, 4):
+        yield RULES + conversation(version) + PUSH + PUSH + message(PUT_MESSAGE) + PUSH
+        yield RULES + conversation(version) + op("ping", 0) + PONG + SECONDS[1] + PUSH
+    for policy in (POLICY["silent"], POLICY["absent"], POLICY["honest"]):
+        yield (TIGHT + op("policy", 0, policy, 2) + PUT * 4 + GET + op("ping", 0) + SECONDS[15] +
+               conversation(3, 0, 1, 0) + message(PUT_MESSAGE, 10, 200) * 6 + SECONDS[30])
+    for version in (1, 2, 3, 4):
+        for order in (0, 1):
+            begin = RULES + ATTACH + conversation(version, order)
+            yield begin + KEEPALIVE + ZERO_COPY * 3 + KEEPALIVE + SECONDS[1] + ZERO_COPY
+            yield begin + BULK * 2 + SECONDS[1] + CHECKSUM + SECONDS[1]
+        deaf = op("policy", 0, POLICY["silent"], 0) + conversation(version) + op("reading", 0, 0)
+        yield RULES + deaf + BULK_PUT * 3 + SECONDS[20]
+        yield FEW_CREDITS + deaf + BULK_PUT * 5 + SECONDS[30]
+    yield RULES + op("open", 0, 0) + op("request", 0, 0, 0) + op("hello", 0, 8, 0) + PUT
+    yield RULES + op("open", 0, 0) + op("request", 0, 3, 0) + op("hello", 0, 9 | 4, 0) + SECONDS[6]
+    yield (RULES + conversation(3) + op("pace", 0, 1) + message(PUT_MESSAGE, 20) +
+           op("tune", 0, 2) + op("interface") + SECONDS[2] + op("interface") + conversation(3) +
+           op("drop_peer", 0))
+    yield (RULES + b"".join(conversation(3, 0, kind) for kind in (1, 2, 3)) + PUT * 4 +
+           op("restart", 0) + conversation(3) + op("break_all", 0, 1) + SECONDS[30])
+
+
 # Target -> its seeds. A target that is not listed starts from nothing.
-TARGETS = (acceptor, fault_rule, frame, hdr4, hdr16, hello, nid, nidrange, ping, process_id,
+TARGETS = (acceptor, engine, fault_rule, frame, hdr4, hdr16, hello, nid, nidrange, ping, process_id,
            selftest, wiredump, yaml)
 SEEDS = {f.__name__: f for f in TARGETS}
 SEEDS["json"] = json_

@@ -50,8 +50,8 @@ def killed_in_mid_bulk():
 
 
 def killed_with_answers_owed():
-    # What was sent waits for its ACK or REPLY until the transaction time-out; what was not yet, ends
-    # with the connection.
+    # What was sent waits for its ACK or REPLY until the transaction time-out; what was not yet,
+    # ends with the connection.
     a, b, before = pair(options=SHORT_LIFE)
     a.start("get", b)
     a.start("ack", b)

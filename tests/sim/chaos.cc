@@ -3,6 +3,10 @@
 
 #include <array>
 
+#include "lnds/sock/lnd.h"
+#include "lnds/sock/ni.h"
+#include "lnet/node_impl.h"
+
 namespace ulnet::sim {
 
 using std::chrono::milliseconds;
@@ -10,9 +14,9 @@ using std::chrono::seconds;
 
 namespace {
 
-constexpr std::array names{"pause",      "long pause", "crash", "power loss",
-                           "partition",  "one-way",    "reset", "half-open",
-                           "clock jump", "slow",       "retune"};
+constexpr std::array names{"pause",   "long pause",  "crash",       "power loss",    "partition",
+                           "one-way", "reset",       "half-open",   "clock jump",    "slow",
+                           "retune",  "slow reader", "no messages", "no connections"};
 static_assert(names.size() == static_cast<std::size_t>(Fault::count_));
 
 }  // namespace
@@ -87,6 +91,58 @@ void Chaos::retune(SimNode& node) {
     });
 }
 
+void Chaos::read_slowly(u32 host) {
+    static constexpr std::array<u64, 4> paces{1, 16, 256, 4096};  // bytes a millisecond
+    world_.model.slow_reader(host, paces[prng_.below(paces.size())]);
+    later(milliseconds(1), seconds(chance(prng_, 10) ? 120 : 5),
+          [this, host] { world_.model.slow_reader(host, 0); });
+}
+
+// Somebody else has all messages of the core but a few.
+void Chaos::take_messages(SimNode& node) {
+    // The ghost of a node that crashes cannot close, and so not go, before they are back.
+    SimNode::Life* const life = &node.life();
+    const u64 few = between(prng_, 0, 3);
+    const auto taken = std::make_shared<std::vector<CoreMsg*>>();
+    const auto over = std::make_shared<bool>(false);
+    life->node->control([life, taken, over, few] {
+        NodeImpl& impl = life->node->impl();
+        if (*over || life->closing) return;
+        for (CptId cpt = 0; cpt < impl.cpts(); ++cpt) {
+            const std::size_t before = taken->size();
+            while (CoreMsg* const msg = impl.new_msg(cpt)) {
+                msg->set_state(MsgState::routing);
+                taken->push_back(msg);
+            }
+            for (u64 i = 0; i < few && taken->size() > before; ++i) {
+                impl.unref(*taken->back());
+                taken->pop_back();
+            }
+        }
+    });
+    later(milliseconds(1), seconds(2), [life, taken, over] {
+        *over = true;
+        if (taken->empty()) return;
+        life->node->control([life, taken] {
+            for (CoreMsg* const msg : *taken) life->node->impl().unref(*msg);
+        });
+    });
+}
+
+// Somebody else has all connections that the driver may have.
+void Chaos::take_connections(SimNode& node) {
+    SimNode::Life& life = node.life();
+    if (life.sock == nullptr) return;
+    const auto ni = std::make_shared<sock::Ref<sock::SockNi>>(life.sock->find_ni(node.nid()));
+    if (!*ni) return;
+    u32 taken = 0;
+    while ((*ni)->add_conn()) ++taken;
+    later(milliseconds(1), seconds(2), [ni, taken] {
+        for (u32 i = 0; i < taken; ++i) (*ni)->drop_conn();
+        ni->reset();
+    });
+}
+
 void Chaos::apply(Fault fault) {
     SimNode& node = any_node();
     SimNode& other = any_node();
@@ -142,6 +198,15 @@ void Chaos::apply(Fault fault) {
     }
     case Fault::retune:
         retune(node);
+        return;
+    case Fault::slow_reader:
+        read_slowly(a);
+        return;
+    case Fault::no_messages:
+        take_messages(node);
+        return;
+    case Fault::no_connections:
+        take_connections(node);
         return;
     case Fault::count_:
         CHECK(false);

@@ -22,6 +22,9 @@ enum class Fault : u8 {
     clock_jump,
     slow,
     retune,
+    slow_reader,
+    no_messages,
+    no_connections,
     count_,
 };
 
@@ -53,6 +56,9 @@ class Chaos {
     void strike();
     void apply(Fault);
     void retune(SimNode&);
+    void read_slowly(u32 host);
+    void take_messages(SimNode&);
+    void take_connections(SimNode&);
     void later(Duration least, Duration most, std::function<void()> heal);
     SimNode& any_node();
 

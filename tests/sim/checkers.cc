@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "cpt/cpt.h"
+#include "lnds/sock/lnd.h"
+#include "lnds/sock/ni.h"
 #include "lnet/credit.h"
 
 namespace ulnet::sim {
@@ -261,6 +263,22 @@ void Checkers::audit(Node& node, const std::string& where) {
             differs("credits of " + to_text(ni.nid), ni.credits_free, ni.credits_max);
         }
     }
+}
+
+void Checkers::audit_connections(SimNode& node) {
+    SimNode::Life& life = node.life();
+    if (life.sock == nullptr || !node.ready()) return;
+    const sock::Ref<sock::SockNi> ni = life.sock->find_ni(node.nid());
+    ctl::Value view;
+    ni->describe(view);
+    const u64 shown = view["connections"].items().size();
+    const auto differs = [&](const char* what, u64 is) {
+        if (is != shown)
+            world_.fail("node " + std::to_string(node.index()) + ": " + what + " are " +
+                        std::to_string(is) + " at rest, but it shows " + std::to_string(shown));
+    };
+    differs("connections", ni->conns());
+    differs("streams", life.kernel.open_streams());
 }
 
 }  // namespace ulnet::sim

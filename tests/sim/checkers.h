@@ -101,6 +101,8 @@ class Checkers {
     // Credits, messages and trackers of a node are what they were when it was idle. On its control
     // strand; `where` is for the sentence.
     void audit(Node& node, const std::string& where);
+    // The same for the driver: its connections are those it shows, and have the streams there are.
+    void audit_connections(SimNode&);
 
  private:
     void check_answer(OpRecord&, const Event&, std::span<const std::byte> payload, u64 pattern,

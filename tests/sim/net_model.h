@@ -31,12 +31,25 @@ class NetModel {
     void heal_all() {
         blocked_.clear();
         slow_.clear();
+        slow_readers_.clear();
     }
     bool blocked(u32 from, u32 to) const {
         return !blocked_.empty() && blocked_.contains(key(from, to));
     }
     // The host's interface is this many times slower.
     void slow(u32 host, u32 times) { slow_[host] = times; }
+
+    // Programs on the host take at most so many bytes a millisecond of each stream; 0 = any.
+    void slow_reader(u32 host, u64 bytes_per_ms) {
+        if (bytes_per_ms > 0)
+            slow_readers_[host] = bytes_per_ms;
+        else
+            slow_readers_.erase(host);
+    }
+    u64 reads_at_most(u32 host) const {
+        const auto found = slow_readers_.find(host);
+        return found != slow_readers_.end() ? found->second : 0;
+    }
 
     // How long one message or segment travels.
     Duration latency() {
@@ -71,6 +84,7 @@ class NetModel {
     Engine& engine_;
     std::set<u64> blocked_;
     std::map<u32, u32> slow_;
+    std::map<u32, u64> slow_readers_;
 };
 
 }  // namespace ulnet::sim

@@ -91,7 +91,8 @@ u32 draw_faults(Prng& prng, bool streams) {
     for (u8 i = 0; i < static_cast<u8>(Fault::count_); ++i)
         if (chance(prng, percent)) chaos.add(static_cast<Fault>(i));
     if (!streams)
-        for (const Fault fault : {Fault::half_open, Fault::retune})
+        for (const Fault fault :
+             {Fault::half_open, Fault::retune, Fault::slow_reader, Fault::no_connections})
             chaos.kinds &= ~(1u << static_cast<u32>(fault));
     return chaos.kinds;
 }
@@ -106,6 +107,14 @@ void add_faults(Prng& prng, Plan& plan) {
     if (plan.level == Level::stream && chance(prng, 25)) plan.streams.connect_error_percent = 10;
 }
 
+// Pools small enough to be emptied.
+void draw_shortage(Prng& prng, Plan& plan) {
+    if (!plan.chaos.has(Fault::no_messages)) return;
+    plan.node.node.messages_max = static_cast<u32>(between(prng, 32, 512));
+    plan.traffic.messages_lack = true;
+    plan.traffic.outstanding_max = std::min(plan.traffic.outstanding_max, 8u);
+}
+
 void draw_swarm(Prng& prng, Plan& plan) {
     if (chance(prng, 30)) {
         draw_message(prng, plan);
@@ -113,6 +122,7 @@ void draw_swarm(Prng& prng, Plan& plan) {
         draw_stream(prng, plan);
     }
     if (chance(prng, 80)) add_faults(prng, plan);
+    draw_shortage(prng, plan);
 }
 
 void with_faults(Prng& prng, Plan& plan, std::initializer_list<Fault> faults) {
@@ -142,6 +152,32 @@ void draw_pauses(Prng& prng, Plan& plan) {
     with_faults(prng, plan, {Fault::pause, Fault::long_pause, Fault::slow, Fault::clock_jump});
 }
 
+void draw_slow_readers(Prng& prng, Plan& plan) {
+    draw_stream(prng, plan);
+    with_faults(prng, plan, {Fault::slow_reader});
+}
+
+void draw_shortages(Prng& prng, Plan& plan) {
+    draw_stream(prng, plan);
+    with_faults(prng, plan, {Fault::no_messages, Fault::no_connections, Fault::reset});
+    plan.streams.accept_error_percent = plan.streams.connect_error_percent = 10;
+    draw_shortage(prng, plan);
+}
+
+// All nodes dial each other in the same moment, again and again, whatever version each begins with.
+void draw_crossing(Prng& prng, Plan& plan) {
+    draw_stream(prng, plan);
+    with_faults(prng, plan, {Fault::reset});
+    for (Plan::Own& own : plan.own) own.protocol = static_cast<u32>(between(prng, 1, 4));
+    plan.node.ipv6 = false;
+    plan.nodes = static_cast<u32>(between(prng, 2, 4));
+    plan.net.latency_min = microseconds(200);
+    plan.net.latency_max = microseconds(2000);
+    plan.traffic.gap_max = microseconds(50);
+    plan.traffic.outstanding_max = 64;
+    plan.chaos.gap_max = milliseconds(5);
+}
+
 void draw_scale(Prng& prng, Plan& plan) {
     draw_message(prng, plan);
     plan.nodes = 300;
@@ -155,7 +191,7 @@ void draw_scale(Prng& prng, Plan& plan) {
     plan.traffic.huge_percent = 0;
 }
 
-constexpr std::array<Scenario, 8> all{{
+constexpr std::array<Scenario, 11> all{{
     {"swarm", "any level, any mix of faults (the default)", draw_swarm},
     {"message", "message level, no faults, order checked", draw_message},
     {"stream", "the socket driver over byte streams, no faults", draw_stream},
@@ -163,6 +199,9 @@ constexpr std::array<Scenario, 8> all{{
     {"partitions", "nodes cannot reach each other for a while", draw_partitions},
     {"resets", "connections break or fall silent", draw_resets},
     {"pauses", "nodes stop, are slow, their clocks jump", draw_pauses},
+    {"slow_readers", "streams are read slowly, down to 1 byte/ms", draw_slow_readers},
+    {"shortages", "messages, connections and descriptors run out", draw_shortages},
+    {"crossing", "nodes of all versions dial each other at once", draw_crossing},
     {"scale", "300 nodes at message level", draw_scale},
 }};
 
@@ -253,6 +292,7 @@ class Course {
                 checkers_.audit(node.node(), "node " + std::to_string(i));
                 looked = true;
             });
+            checkers_.audit_connections(node);
             if (!world_.run_until([&] { return looked; }, seconds(1)))
                 world_.fail("the control strand of node " + std::to_string(i) + " does not run");
         }

@@ -106,12 +106,15 @@ void StreamNet::queue_segments(Side& side, u64 count, Instant at) {
     // However small the pieces, the events of one write are bounded.
     static constexpr u64 pieces_max = 64;
     u64 pieces = 0;
+    const u64 cut = side.index == params.cut_side ? params.cut_at : 0;
     while (upto < side.written) {
         u64 piece = side.written - upto;
         if (params.split == Split::random && piece > 1 && ++pieces < pieces_max)
             piece = between(engine_.network, 1,
                             chance(engine_.network, 50) ? piece : std::min<u64>(piece, 200));
         if (params.split == Split::bytes && ++pieces < pieces_max) piece = 1;
+        if (upto < cut && upto + piece > cut) piece = cut - upto;
+        if (cut != 0 && upto == cut) side.last_arrival += params.cut_gap;
         upto += piece;
         host.wire_free =
             std::max(host.wire_free, at) + model_.transmission(side.local.address.tail(), piece);
@@ -173,6 +176,8 @@ void StreamNet::deliver(Side& side) {
         side.arrived = std::max(side.arrived, std::min(segment.upto, window));
         if (segment.upto > window) {
             side.window_shut = true;
+            // Asked again now and then: who reads there may have gone without a word getting here.
+            engine_.schedule(side.deliver, engine_.now() + window_probe);
             break;
         }
         fin = fin || segment.fin;
@@ -209,7 +214,15 @@ void StreamNet::acknowledge(Side& side) {
 i64 StreamNet::read(Side& side, std::span<const iovec> to, Instant at) {
     Side& peer = side.peer();
     const u64 asked = bytes_of(to);
-    const u64 count = std::min(asked, side.readable());
+    u64 count = std::min(asked, side.readable());
+    const u64 most = model_.reads_at_most(side.local.address.tail());
+    if (most > 0 && count > 0) {
+        const bool early = at < side.may_read;
+        if (!early) side.may_read = at + std::chrono::milliseconds(1);
+        if (early || count > most) engine_.schedule(side.read_on, side.may_read);
+        if (early) return -EAGAIN;
+        count = std::min(count, most);
+    }
     if (count > 0) {
         peer.bytes.read(to, count);
         peer.taken += count;
@@ -295,7 +308,7 @@ void StreamNet::probe(Side& side) {
     if (!silent) {
         side.last_heard = engine_.now();
         side.probes = 0;
-        if (peer.dead) {
+        if (peer.dead || peer.broken || !peer.owned) {  // its RST was lost
             engine_.schedule(side.reset, engine_.now() + model_.latency());
         } else {
             engine_.schedule(side.keepalive, engine_.now() + idle);

@@ -28,6 +28,9 @@ void Side::ack_event() {
 void Side::keepalive_event() {
     connection->net->probe(*this);
 }
+void Side::read_event() {
+    StreamNet::tell(*this);
+}
 void Side::reset_event() {
     StreamNet& net = *connection->net;
     if (dead) return;
@@ -69,7 +72,7 @@ Connection& StreamNet::make() {
         side.written = side.acked = side.arrived = side.taken = 0;
         side.segments.clear();
         side.next_segment = 0;
-        side.last_arrival = {};
+        side.last_arrival = side.may_read = {};
         side.attempt = side.probes = 0;
         side.window_shut = false;
         side.unacked_timeout = unacked_timeout;
@@ -88,7 +91,7 @@ void StreamNet::recycle(Connection& connection) {
         for (Happening* event :
              {static_cast<Happening*>(&side.deliver), static_cast<Happening*>(&side.ack),
               static_cast<Happening*>(&side.reset), static_cast<Happening*>(&side.keepalive),
-              static_cast<Happening*>(&side.connect)})
+              static_cast<Happening*>(&side.connect), static_cast<Happening*>(&side.read_on)})
             engine_.withdraw(*event);
         unregister(side);
         CHECK(!side.linked());

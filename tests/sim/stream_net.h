@@ -30,6 +30,11 @@ struct StreamParams {
     u32 spurious_percent = 0;       // notices that say nothing new
     u32 accept_error_percent = 0;   // ECONNABORTED, EMFILE
     u32 connect_error_percent = 0;  // EMFILE, ENETUNREACH, refused though somebody listens
+    // What side `cut_side` (0 = who connects) sends is cut before this byte, and goes on `cut_gap`
+    // later; 0 = nowhere.
+    u64 cut_at = 0;
+    u32 cut_side = 0;
+    Duration cut_gap = std::chrono::milliseconds(1);
 };
 
 // Who is told that something can be read, written or accepted.
@@ -94,6 +99,7 @@ struct Side final : ListHook<OnHost> {
     Duration unacked_timeout{};
     Instant last_heard{}, unacked_since{};
     List<Side, OnHost>* on = nullptr;  // the list it is linked to
+    Instant may_read{};                // a slow reader not before
     u32 keepalive_idle_s = 0, keepalive_interval_s = 0, keepalive_count = 0, probes = 0;
 
     void deliver_event();
@@ -101,11 +107,13 @@ struct Side final : ListHook<OnHost> {
     void reset_event();
     void keepalive_event();
     void connect_event();
+    void read_event();
     EventOf<Side, &Side::deliver_event> deliver{*this};
     EventOf<Side, &Side::ack_event> ack{*this};
     EventOf<Side, &Side::reset_event> reset{*this};  // a RST arrives here
     EventOf<Side, &Side::keepalive_event> keepalive{*this};
     EventOf<Side, &Side::connect_event> connect{*this};  // the next step of connecting
+    EventOf<Side, &Side::read_event> read_on{*this};     // a slow reader looks again
     u64 readable() const;                                // bytes that can be read here
     Side& peer() const;
 };
@@ -165,6 +173,7 @@ class StreamNet {
  private:
     friend struct Side;
     static constexpr Duration connect_timeout = std::chrono::seconds(127);
+    static constexpr Duration window_probe = std::chrono::seconds(10);
     static constexpr Duration unacked_timeout = std::chrono::seconds(924);  // as the kernel's
     struct Host {
         bool up = true;

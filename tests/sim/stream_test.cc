@@ -191,6 +191,34 @@ TEST_F(StreamTest, ADeadHostIsSilentAndKeepaliveFindsOut) {
     EXPECT_EQ(read(*client_, 1, 0), -ETIMEDOUT);
 }
 
+// Nobody will open the window again, and the reset that said so was lost.
+TEST_F(StreamTest, AShutWindowIsAskedWhetherSomebodyIsThere) {
+    streams_.params.rx_buffer = 1000;
+    connect();
+    ASSERT_EQ(write(*client_, 2000, 0), 2000);
+    settle();
+    model_.block(bob, alice);
+    server_.reset();
+    model_.heal(bob, alice);
+    settle(seconds(30));
+    EXPECT_EQ(read(*client_, 1, 0), -ECONNRESET);
+}
+
+// The same without a byte on its way: keepalive hears that nobody knows the connection.
+TEST_F(StreamTest, KeepaliveFindsOutThatAResetWasLost) {
+    connect();
+    client_->set_options({.keepalive_idle_s = 30, .keepalive_interval_s = 5, .keepalive_count = 3});
+    ASSERT_EQ(write(*client_, 10, 0), 10);
+    settle();
+    model_.block(bob, alice);
+    server_.reset();
+    model_.heal(bob, alice);
+    settle(seconds(20));
+    EXPECT_EQ(read(*client_, 1, 0), -EAGAIN);
+    settle(seconds(60));
+    EXPECT_EQ(read(*client_, 1, 0), -ECONNRESET);
+}
+
 TEST_F(StreamTest, UnacknowledgedBytesTimeOut) {
     connect();
     client_->set_options({.unacked_timeout_s = 50});

@@ -471,6 +471,10 @@ void Traffic::launch(Op& op) {
                                        .hdr_data = ~record.id,
                                        .ack = record.kind == OpKind::put_ack ? Ack::yes : Ack::no});
     }
+    if (params_.messages_lack && status == Status(-ENOMEM)) {
+        at.node().unlink(std::move(op.md));
+        return;
+    }
     if (!status.ok()) return world_.fail("an operation was refused: " + std::string(status.text()));
     if (!record.cancelled) return;
     engine_.schedule(op.cancel_event,

@@ -19,8 +19,9 @@ struct TrafficParams {
     u32 huge_percent = 0;     // of 1 MiB
     u32 refused_percent = 0;  // that the target does not take; costs a response time-out each
     u32 cancelled_percent = 0;
-    u32 slow_post_percent = 0;  // receiving buffers posted late: messages wait on lazy portals
-    bool check_order = false;   // the driver promises order between two nodes
+    u32 slow_post_percent = 0;   // receiving buffers posted late: messages wait on lazy portals
+    bool messages_lack = false;  // the core may have none left to send with
+    bool check_order = false;    // the driver promises order between two nodes
     u32 order_bytes_max = 0xffffffff;  // larger messages may pass each other
     Duration liveness = std::chrono::seconds(400);
 };

@@ -29,13 +29,6 @@ CptTable make_table(u32 cpts, u32 workers) {
     return std::move(*table);
 }
 
-Nid nid_of(u32 address, bool ipv6) {
-    if (!ipv6) return Nid::ipv4(world_net, address);
-    std::array<u8, 16> bytes{0xfd};
-    std::ranges::copy(sock::Address(address).bytes(), bytes.end() - 4);
-    return Nid::ipv6(world_net, bytes);
-}
-
 NiConfig make_config(const Lnd& lnd, const NodeSpec& spec, const Nid& nid) {
     NiConfig config;
     config.net = world_net;
@@ -60,15 +53,24 @@ std::string to_text(Instant at) {
     return std::to_string(us / 1'000'000) + "." + fraction + " s";
 }
 
+Nid world_nid(u32 address, bool ipv6) {
+    if (!ipv6) return Nid::ipv4(world_net, address);
+    std::array<u8, 16> bytes{0xfd};
+    std::ranges::copy(sock::Address(address).bytes(), bytes.end() - 4);
+    return Nid::ipv6(world_net, bytes);
+}
+
 SimNode::Life::Life(World& world, const NodeSpec& spec, u64 its_number)
     : number(its_number), table(make_table(spec.cpts, spec.sched.workers_per_cpt)),
       sched(world.engine, table, spec.sched), kernel(world.streams, sched, spec.os) {
     lo = make_lo_lnd();
     if (spec.level == Level::stream) {
-        lnd = std::make_unique<sock::SockLnd>(
+        auto made = std::make_unique<sock::SockLnd>(
             [this](Sched&) -> Result<std::unique_ptr<sock::StreamOs>> {
                 return std::unique_ptr<sock::StreamOs>(std::make_unique<SimStreamOs>(kernel));
             });
+        sock = made.get();
+        lnd = std::move(made);
     } else {
         lnd = make_sim_lnd(world.messages);
     }
@@ -93,7 +95,7 @@ void SimNode::Life::close() {
 
 SimNode::SimNode(World& world, u32 index, NodeSpec spec)
     : world_(world), index_(index), spec_(std::move(spec)),
-      nid_(nid_of(first_address + index, spec_.ipv6)) {}
+      nid_(world_nid(first_address + index, spec_.ipv6)) {}
 
 void SimNode::start() {
     CHECK(!up());
@@ -103,12 +105,16 @@ void SimNode::start() {
     Life& life = *lives_.back();
     life.node->control([this, &life] {
         if (life.closing) return;
-        const Error error = life.node->add_ni(make_config(*life.lnd, spec_, nid_));
+        const Error error = add_interface_of(life);
         life.ready = error.ok();
         if (!error.ok() && !life.crashed)
             world_.fail("node " + std::to_string(index_) + " has no interface: " + error.text);
         if (life.ready && world_.on_ready) world_.on_ready(*this);
     });
+}
+
+Error SimNode::add_interface_of(Life& life) {
+    return life.node->add_ni(make_config(*life.lnd, spec_, nid_));
 }
 
 void SimNode::crash(bool silently) {

@@ -12,6 +12,10 @@
 #include "tests/sim/message_net.h"
 #include "tests/sim/sim_stream.h"
 
+namespace ulnet::sock {
+class SockLnd;
+}
+
 namespace ulnet::sim {
 
 class World;
@@ -46,6 +50,7 @@ class SimNode {
         SimSched sched;
         SimKernel kernel;
         std::unique_ptr<Lnd> lo, lnd;
+        sock::SockLnd* sock = nullptr;  // within `lnd`, at level stream
         std::unique_ptr<Node> node;
         bool ready = false;  // its interface is up
         bool crashed = false, closing = false, closed = false;
@@ -78,10 +83,13 @@ class SimNode {
     u32 index() const { return index_; }
     // Destroys incarnations that have closed; true when none is left.
     bool reap();
+    // Adds the node's interface, on its control strand: start() does it.
+    Error add_interface() { return add_interface_of(life()); }
     // Runs on the node's control strand.
     void control(std::function<void()> fn) { node().control(std::move(fn)); }
 
  private:
+    Error add_interface_of(Life&);
     World& world_;
     const u32 index_;
     const NodeSpec spec_;
@@ -128,5 +136,7 @@ class World {
 };
 
 std::string to_text(Instant);  // "12.345678 s"
+// The NID of a host: of its IPv4 address, or of the IPv6 address that ends with it.
+Nid world_nid(u32 address, bool ipv6);
 
 }  // namespace ulnet::sim

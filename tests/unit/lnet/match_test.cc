@@ -1,6 +1,7 @@
 // Matching compared with a naive model: one list of MEs in order, searched from the front.
 #include <algorithm>
 #include <list>
+#include <map>
 
 #include "tests/unit/lnet/node_fixture.h"
 
@@ -230,6 +231,72 @@ TEST_F(MatchCptTest, WildcardMessagesLookOnAllCpts) {
     for (Target* each : targets) ASSERT_TRUE(each->recorder.wait_unlinked());
     inject(put_hdr(5, 7, 1));
     EXPECT_EQ(stats().drop_count, 1u);
+}
+
+// Unique MEs are spread over the tables of all CPTs, whoever attaches them, and are found there.
+TEST_F(MatchCptTest, UniqueEntriesAreSpread) {
+    start();
+    constexpr u32 count = 256;
+    Target& t = target(4);
+    MdOptions options = accept_put;
+    options.manage_remote = true;
+    std::vector<Md> mds;
+    run([&] {
+        for (u32 i = 0; i < count; ++i) {
+            const MatchSpec match{.from = process(2), .bits = i};
+            Result<Me> me = node_->attach(5, match, Unlink::with_md);
+            ASSERT_TRUE(me.ok());
+            mds.push_back(std::move(*node_->attach(*me, t.spec(options))));
+        }
+    });
+    std::map<CptId, u32> of_cpt;
+    for (const auto& table : node_->impl().portal(5)->tables_for(true)->tables) {
+        EXPECT_LT(table->size(), count / 4);
+        of_cpt[table->cpt] += table->size();
+    }
+    EXPECT_EQ(of_cpt.size(), 4u);
+    for (const auto& [cpt, entries] : of_cpt) EXPECT_GT(entries, count / 16) << cpt;
+    for (u32 i = 0; i < count; ++i) inject(put_hdr(5, i, 1));
+    ASSERT_TRUE(t.recorder.wait(count));
+    EXPECT_EQ(stats().drop_count, 0u);
+}
+
+// Wildcard MEs stay with the CPT that attached them. A peer's messages begin at one CPT, which is
+// another one for other peers.
+TEST_F(MatchCptTest, WildcardEntriesStayWithTheirCpt) {
+    start();
+    std::vector<Target*> targets;
+    std::vector<Md> mds;
+    for (CptId cpt = 0; cpt < 4; ++cpt) {
+        targets.push_back(&target(200));
+        run(
+            [&] {
+                Result<Me> me = node_->attach(5, any_bits(7), Unlink::with_md);
+                ASSERT_TRUE(me.ok());
+                mds.push_back(std::move(*node_->attach(*me, targets.back()->spec(accept_put))));
+            },
+            cpt);
+        for (const auto& table : node_->impl().portal(5)->tables_for(false)->tables)
+            EXPECT_EQ(table->size(), table->cpt <= cpt ? 1u : 0u);
+    }
+    constexpr u32 peers = 32, each = 3;
+    for (u32 i = 0; i < peers * each; ++i) {
+        const u32 from = 2 + i % peers;
+        inject(put_hdr(5, 7, 1, 0, from), from);
+    }
+    const auto told = [&] {
+        std::size_t all = 0;
+        for (const Target* t : targets) all += t->recorder.count();
+        return all;
+    };
+    ASSERT_TRUE(eventually([&] { return told() == std::size_t{peers * each}; }));
+    std::map<Nid, std::set<Target*>> by_peer;
+    for (Target* t : targets) {
+        EXPECT_GT(t->recorder.count(), 0u);
+        for (const Event& event : t->recorder.events()) by_peer[event.source].insert(t);
+    }
+    EXPECT_EQ(by_peer.size(), peers);
+    for (const auto& [peer, at] : by_peer) EXPECT_EQ(at.size(), 1u) << to_text(peer);
 }
 
 // The NID rule of 12.3: posted for one NID of a peer, found by a message of another one.

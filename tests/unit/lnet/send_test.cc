@@ -120,6 +120,33 @@ TEST_F(SendTest, PutWithAckInEitherOrder) {
     EXPECT_EQ(view.rst_alloc, 0u);
 }
 
+// A peer can answer what it was not asked: the operation goes on to wait for its own answer.
+TEST_F(SendTest, AnswersOfTheWrongKindAreDropped) {
+    start();
+    MdOptions options;
+    options.auto_unlink = true;
+    Target& got = target(40);
+    Md get_md = bind(got.spec(options, 2));
+    ASSERT_TRUE(get(get_md).ok());
+    const Hdr asked = ni_->sent(0).hdr;
+    inject(response(MsgType::ack, asked, 9));
+    run([&] { ni_->finish_one(); });
+    ASSERT_TRUE(got.recorder.wait(1));
+    inject(response(MsgType::ack, asked, 9));
+    EXPECT_EQ(stats().drop_count, 2u);
+    Target& put_to = target(16);
+    Md put_md = bind(put_to.spec(options, 2));
+    ASSERT_TRUE(put(put_md, Ack::yes).ok());
+    run([&] { ni_->finish_one(); });
+    inject(response(MsgType::reply, ni_->sent(1).hdr, 0));
+    EXPECT_EQ(stats().drop_count, 3u);
+    EXPECT_EQ(got.recorder.events().size(), 1u);
+    inject(response(MsgType::reply, asked, 0));
+    inject(response(MsgType::ack, ni_->sent(1).hdr, 9));
+    ASSERT_TRUE(got.recorder.wait_unlinked());
+    ASSERT_TRUE(put_to.recorder.wait_unlinked());
+}
+
 TEST_F(SendTest, GetAndItsReply) {
     start();
     for (const bool reply_first : {false, true}) {
