@@ -7,6 +7,7 @@ prints one line a case, "ok NAME" or "FAILED NAME: why", and exits 1 when one fa
 import ctypes
 import json
 import os
+import shutil
 import signal
 import socket
 import struct
@@ -111,6 +112,13 @@ def config_text(nids, tunables=None, options=None):
     return "\n".join(lines) + "\n"
 
 
+def folder():
+    """A folder that goes with the case."""
+    made = tempfile.mkdtemp(prefix="ulnet-")
+    cleanups.append(lambda: shutil.rmtree(made, ignore_errors=True))
+    return made
+
+
 class Daemon:
     """An lnetd with one tcp NI on `nid`, and one on each of `more_nids`."""
 
@@ -121,7 +129,7 @@ class Daemon:
                  network=None):
         self.nid = nid
         self.name = name or "n" + nid.split("@")[0].replace(".", "-").replace(":", "-")
-        self.folder = tempfile.mkdtemp(prefix="ulnet-")
+        self.folder = folder()
         self.socket = os.path.join(self.folder, "ctl.sock")
         config = os.path.join(self.folder, "lnet.conf")
         with open(config, "w") as file:

@@ -226,7 +226,7 @@ class Started(lib.Daemon):
 
     def __init__(self, *args, path=None, before=()):  # pylint: disable=super-init-not-called
         self.nid = " ".join(args)
-        self.folder = tempfile.mkdtemp(prefix="ulnet-")
+        self.folder = lib.folder()
         os.chmod(self.folder, 0o777)
         self.socket = path or os.path.join(self.folder, "ctl.sock")
         more = [] if path else ["--socket", self.socket]

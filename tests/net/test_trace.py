@@ -3,7 +3,6 @@
 import os
 import re
 import struct
-import tempfile
 
 import lib
 import pcapng
@@ -16,7 +15,7 @@ def wiredump(*args, check=True, stdin=None):
 
 
 def trace_path():
-    return os.path.join(tempfile.mkdtemp(prefix="ulnet-"), "trace.pcapng")
+    return os.path.join(lib.folder(), "trace.pcapng")
 
 
 def bench_of(console, name, *tests):
