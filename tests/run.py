@@ -259,12 +259,16 @@ def main():
     parser.add_argument("--repeat", type=int, metavar="N",
                         help="unit and net tests N times, and N times beside busy cores")
     parser.add_argument("--only", metavar="WORD", help="only programs whose name has this word")
-    parser.add_argument("stage", nargs="*", help="only stages whose name begins so")
+    parser.add_argument("stage", nargs="*", help="only stages of this name, or whose names begin so")
     args = parser.parse_args()
     whole = 840
     tally, begin, over = Tally(), time.monotonic(), []
-    for name, budget_s, jobs, *often in stages(args.nightly):
-        if args.stage and not any(name.startswith(s) for s in args.stage):
+    every = stages(args.nightly)
+    names = [name for name, *_ in every]
+    for name, budget_s, jobs, *often in every:
+        # A whole name means that stage; less, all that begin so.
+        if args.stage and name not in args.stage and \
+                not any(name.startswith(s) for s in args.stage if s not in names):
             continue
         stage_begin = time.monotonic()
         before = (tally.passed, tally.failed, tally.skipped)
