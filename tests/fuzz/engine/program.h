@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <span>
 #include <vector>
 
@@ -43,7 +42,7 @@ class Program {
     template <class T> T whole() {
         T value{};
         const auto taken = bytes(sizeof value);
-        std::memcpy(&value, taken.data(), taken.size());
+        std::ranges::copy(taken, std::as_writable_bytes(std::span(&value, 1)).begin());
         return value;
     }
     std::span<const std::byte> left_;
