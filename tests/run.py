@@ -259,7 +259,8 @@ def main():
     parser.add_argument("--repeat", type=int, metavar="N",
                         help="unit and net tests N times, and N times beside busy cores")
     parser.add_argument("--only", metavar="WORD", help="only programs whose name has this word")
-    parser.add_argument("stage", nargs="*", help="only stages of this name, or whose names begin so")
+    parser.add_argument("stage", nargs="*",
+                        help="only stages of this name, or whose names begin so")
     args = parser.parse_args()
     whole = 840
     tally, begin, over = Tally(), time.monotonic(), []

@@ -153,6 +153,15 @@ class Rules(unittest.TestCase):
         self.passes({**header, "tests/fuzz/README.md": "",
                      "tests/fuzz/fuzz_x.cc": '#include "lnet/wire/x.h"\n'})
 
+    def test_rows(self):
+        rows = {"tests/tidy/rows.txt": "# reports\n3.2  one\n3.14  two\n",
+                "tests/net/test_a.py": "def row_3_2_speed():\n    pass\n"}
+        test = {"tests/unit/a.cc": "// TEST(Rows, Row3_4_Commented)\nTEST(Rows, Row3_14_Tos) {}\n"}
+        self.passes({**rows, **test, "tests/README.md": "", "tests/unit/README.md": ""})
+        self.fails(rows, "tests/tidy/rows.txt:3: rows: no test is named by row 3.14")
+        self.fails({"tests/net/test_a.py": "\n" + rows["tests/net/test_a.py"]},
+                   "tests/net/test_a.py:2: rows: row 3.2 is not in")
+
     def test_headers_alone(self):
         self.passes({}, "--headers")
         code, findings, _ = run({"lnet/b.h": "#pragma once\nstd::vector<int> f();\n"}, "--headers")

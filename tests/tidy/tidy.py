@@ -53,6 +53,10 @@ BANNED_ALLOWED = ("cpt", "tools", "tests")
 UNFINISHED = re.compile(r"\b(?:TOD[O]|FIXM[E])\b")
 MACHINE_PATH = re.compile(r"/wor[k]/|/hom[e]/\w|/tmp/ulne[t](?:/|\b(?![-_.]))")
 DECODER = re.compile(r"\b(decode_\w+)\s*\(")
+# Rows of what users ran into that need a test: `number  what` a line.
+ROWS = "tests/tidy/rows.txt"
+ROW_TEST = re.compile(r"^TEST(?:_F|_P)?\(\w+, Row(\d+)_(\d+)_|^def row_(\d+)_(\d+)_|"
+                      r"^ +def test_row_(\d+)_(\d+)_", re.M)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -223,6 +227,28 @@ def check_fuzzed(sources):
                 break
 
 
+def check_rows(sources):
+    """Every row of the list has a test that bears its number, every such test has a row."""
+    tested = {}
+    for source in sources:
+        if not source.is_code or not source.below("tests"):
+            continue
+        for found in ROW_TEST.finditer(source.code if source.is_cxx else source.text):
+            number = ".".join(group for group in found.groups() if group)
+            tested.setdefault(number, (source.path, source.text.count("\n", 0, found.start()) + 1))
+    listed = {}
+    for source in sources:
+        if source.path == ROWS:
+            listed = {line.split()[0]: number for number, line in enumerate(source.lines, 1)
+                      if line and not line.startswith("#")}
+    for row, number in listed.items():
+        if row not in tested:
+            yield Finding(ROWS, number, f"no test is named by row {row}")
+    for row, (path, number) in tested.items():
+        if row not in listed:
+            yield Finding(path, number, f"row {row} is not in {ROWS}")
+
+
 class Headers:
     """Compiles headers alone. One that passed is not compiled again until it, or a project header
     that it includes, changes."""
@@ -278,7 +304,7 @@ CHECKS = {
     "includes": check_includes, "heavy": check_heavy, "words": check_words,
     "unfinished": check_unfinished, "globals": check_globals, "sizes": check_sizes,
     "functions": check_functions, "columns": check_columns, "readmes": check_readmes,
-    "paths": check_paths, "fuzzed": check_fuzzed,
+    "paths": check_paths, "fuzzed": check_fuzzed, "rows": check_rows,
 }
 
 

@@ -5,6 +5,9 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <atomic>
+#include <thread>
+
 #include "lnet/wire/acceptor.h"
 #include "tests/unit/sock/passive.h"
 
@@ -68,6 +71,47 @@ TEST_F(Conns, UntypedOnOneSideOnly) {
         EXPECT_EQ(b->connections("any"), 1u);
         a.reset();
         b.reset();
+    }
+}
+
+// Neither a back end nor a connection belongs to a thread: a worker that is held up by what it does
+// with a message holds up that connection alone. Its sibling serves all else, of the same peer too.
+TEST_F(Conns, AHeldUpWorkerHoldsUpOneConnection) {
+    constexpr u64 holding_id = 1u << 20;
+    std::atomic<bool> held{false}, release{false};
+    sched = make_sched(1, 2);
+    const Settings settings{{Tunable::min_reconnect_ms, 20}};
+    a = std::make_unique<TestNode>(*sched, u8{1}, port, settings);
+    b = std::make_unique<TestNode>(*sched, u8{2}, port, settings,
+                                   [&](Core& core, const Core::Arrival& arrival) {
+                                       if (arrival.hdr.match_bits == holding_id) {
+                                           held = true;
+                                           while (!release) std::this_thread::yield();
+                                           held = false;
+                                       }
+                                       core.accept(arrival, arrival.hdr.payload_length);
+                                       return ok_status;
+                                   });
+    TestNode c(*sched, 3, port, settings);
+    exchange(*a, *b, 10);
+    exchange(c, *b, 10);
+    // Before, bulk may go over the one connection that there is.
+    for (TestNode* node : {a.get(), &c}) ASSERT_TRUE(node->wait_connections(3));
+    ASSERT_TRUE(b->wait_connections(6));
+    for (int round = 0; round < 20; ++round) {
+        release = false;
+        const u32 before = b->core.held()->received_ok;
+        a->send(put(a->nid(), b->nid(), holding_id, 10));
+        ASSERT_TRUE(eventually([&] { return held.load(); }));
+        for (const u32 len : {10u, 300000u}) {
+            exchange(c, *b, len);
+            exchange(*b, c, len);
+            exchange(*b, *a, len);
+        }
+        exchange(*a, *b, 300000);  // on a connection for bulk
+        EXPECT_TRUE(held);
+        release = true;
+        ASSERT_TRUE(b->core.wait([&] { return b->core.received_ok == before + 4; }));
     }
 }
 
