@@ -89,12 +89,20 @@ bool FaultNi::hold(HeldPtr& item) {
     return true;
 }
 
-bool FaultNi::stalled(const Nid& peer, Instant& until) {
-    if (quiet_.load(std::memory_order_relaxed)) return false;
+Stall* FaultNi::join_stall(const Nid& peer) {
+    if (quiet_.load(std::memory_order_relaxed)) return nullptr;
     const std::lock_guard guard(lock_);
-    const Stall* const stall = find(stalls_, [&](const Stall& each) { return each.peer == peer; });
-    if (stall != nullptr) until = stall->until;
-    return stall != nullptr;
+    Stall* const stall = find(stalls_, [&](const Stall& each) { return each.peer == peer; });
+    if (stall != nullptr) ++stall->joining;
+    return stall;
+}
+
+void FaultNi::leave(Stall& stall) {
+    {
+        const std::lock_guard guard(lock_);
+        --stall.joining;
+    }
+    wake();
 }
 
 void FaultNi::stall(const Nid& peer, Duration time) {
@@ -206,11 +214,14 @@ bool FaultNi::hold_arrival(const Hdr& hdr, const ProcessId& from, RxToken token,
     return true;
 }
 
-// To the core, or behind a stall.
+// To the core, or behind a stall, which must not end before the message waits there: what comes
+// next would overtake.
 Status FaultNi::show(const Hdr& hdr, const ProcessId& from, RxToken token, RdmaGet get) {
-    if (Instant until;
-        stalled(from.nid, until) && open() && hold_arrival(hdr, from, token, get, until))
-        return ok_status;
+    if (Stall* const stall = open() ? join_stall(from.nid) : nullptr) {
+        const bool held = hold_arrival(hdr, from, token, get, stall->until);
+        leave(*stall);
+        if (held) return ok_status;
+    }
     return up_.arrived(hdr, from, token, get);
 }
 
@@ -319,6 +330,7 @@ void FaultNi::set_alarm() {
         for (auto at = stalls_.begin(); at != stalls_.end();) {
             Stall& stall = *at;
             ++at;
+            if (stall.joining > 0) continue;  // wakes this strand
             const bool waited_for =
                 find(held_, [&](const Held& item) { return item.peer == stall.peer; }) != nullptr;
             if ((stall.until > now || waited_for) && !closing_) {

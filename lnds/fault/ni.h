@@ -33,6 +33,7 @@ struct Held : ListHook<Held> {
 struct Stall : ListHook<Stall> {
     Nid peer;
     Instant until{};
+    u32 joining = 0;  // arrivals that are being parked to wait behind it
 };
 
 // A message that is sent instead of another one.
@@ -84,8 +85,10 @@ class FaultNi final : public WrapNi, private Strand {
     // False: the NI closes, and nothing is held any more; the item is as it was.
     bool hold(HeldPtr&);
     void insert(Held&);
-    bool stalled(const Nid& peer, Instant& until);
     void stall(const Nid& peer, Duration time);
+    // Null: none. Else it stays until leave().
+    Stall* join_stall(const Nid& peer);
+    void leave(Stall&);
     bool hold_behind_stall(Msg&);
     void forward(Msg&);
     Status show(const Hdr&, const ProcessId& from, RxToken, RdmaGet);

@@ -192,6 +192,8 @@ std::size_t Adversary::take_hello(Link& link) {
 void Adversary::answer(Link& link, const Hello& hello) {
     Host& host = hosts_[link.host];
     link.answered = true;
+    // What a program said before was the answer: nobody knows what it made of the connection.
+    if (link.spoke) link.expect = Link::Expect::nothing;
     link.version = hello.version;
     Hello own;
     own.version = hello.version;
@@ -225,13 +227,14 @@ void Adversary::answer(Link& link, const Hello& hello) {
         own.type = host.version;
         break;
     case Policy::raw:
-        link.expect = Link::Expect::nothing;  // who knows what it was answered
-        return send(link, host.raw);
+        send(link, host.raw);
+        [[fallthrough]];
     case Policy::silent:
     case Policy::closes:
     case Policy::resets:
     case Policy::absent:
     case Policy::count_:
+        link.expect = Link::Expect::nothing;  // who knows what a program answers
         return;
     }
     link.version = link.framing.version = own.version;  // the answer names the version

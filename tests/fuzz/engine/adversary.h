@@ -60,6 +60,7 @@ struct Link {
     u32 pace = 0;                // bytes a step; 0 = all there are
     bool reads = true;
     bool answered = false;  // a link that our node opened
+    bool spoke = false;     // something was sent
     // Of what our node sends.
     enum class Expect : u8 { request, hello, frames, nothing } expect = Expect::hello;
     sock::Framing framing;
@@ -83,6 +84,7 @@ class Adversary {
     // Of those that are there, or null.
     Link* pick(u32 number);
     void send(Link& link, std::span<const std::byte> bytes) {
+        link.spoke = link.spoke || !bytes.empty();
         if (link.out.size() < out_max) link.out.insert(link.out.end(), bytes.begin(), bytes.end());
         link.stirred.tell();
     }
