@@ -44,7 +44,7 @@ struct Event {
     PortalId portal;
     u64 match_bits, hdr_data;
     u32 rlength, mlength;  // requested and moved bytes
-    u32 offset;            // within the MD
+    u32 offset;            // within the MD; a remote one beyond its end comes with mlength 0
     MsgType msg_type;
     void* user;
 };
