@@ -71,6 +71,7 @@ bool CptWorkers::worth_handing_off(Duration work, const Worker* self) const {
 bool CptWorkers::run_tasks(Worker& self) {
     List<Task> batch;
     if (!take(self, batch)) return false;
+    self.sample();  // no task sees an earlier time than who posted it
     while (Task* task = batch.pop_front()) {
         task->run();
         self.sample();
@@ -126,6 +127,7 @@ bool CptWorkers::fire_timers(Worker& self) {
             next_timer_ns_.store(ns_of(wheel_.next_deadline()), std::memory_order_relaxed);
         }
         if (timer == nullptr) break;
+        self.sample();  // a sibling with a later time may have found it due
         timer->fire();
         fired = true;
     }

@@ -102,7 +102,8 @@ class Sched {
     // True when work of this length is better given to a sibling worker: one is spinning idle, or
     // one sleeps and the work is worth more than a wake-up (about 10 us).
     virtual bool worth_handing_off(CptId, Duration work) const = 0;
-    // Monotonic time, sampled at least once a task; cheap.
+    // Monotonic time, sampled at least once a task; cheap. A task never sees an earlier time than
+    // whoever posted it, a timer none before its deadline.
     virtual Instant now() const = 0;
     // Nanoseconds since 1970 (incarnations, session stamps). Never used for waiting.
     virtual u64 wall_ns() const = 0;

@@ -4,9 +4,9 @@
 //   lnet_loop CONFIG SOCKET write|read NID DEPTH BYTES SECONDS
 //   lnet_loop CONFIG SOCKET ping NID BYTES SECONDS
 //
-// write and read: PUTs and GETs of BYTES, DEPTH at a time, each between a buffer of its own here and
-// one there. ping: PUTs of BYTES to and fro. Prints MiB/s and operations a second, or the median
-// one-way time, as JSON.
+// write and read: PUTs and GETs of BYTES, DEPTH at a time, each between a buffer of its own here
+// and one there. ping: PUTs of BYTES to and fro. Prints MiB/s and operations a second, or the
+// median one-way time, as JSON.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -36,8 +36,8 @@ struct Buffer {
     const Mem mem;
 };
 
-// What takes PUTs and answers GETs of one slot. A portal of its own for pings: these are answered by
-// a PUT of the same size.
+// What takes PUTs and answers GETs of one slot. A portal of its own for pings: these are answered
+// by a PUT of the same size.
 class Served {
  public:
     Served(Node& node, u32 slot, u32 bytes) : node_(node), buffer_(bytes), slot_(slot) {
@@ -68,7 +68,8 @@ class Served {
         spec.options.auto_unlink = true;
         Result<Md> md = self.node_.bind(spec);
         must(md.status(), "bind");
-        must(self.node_.put(*md, {.to = event.initiator, .portal = portal_pong, .from = {}}), "put");
+        must(self.node_.put(*md, {.to = event.initiator, .portal = portal_pong, .from = {}}),
+             "put");
         md->release();
     }
 
@@ -223,8 +224,7 @@ int run(tools::Daemon& daemon, const std::vector<std::string>& args) {
     }
     const Result<Nid> to = parse_nid(args.size() > 1 ? args[1] : "");
     if (!to.ok()) return usage();
-    if (args[0] == "ping" && args.size() == 4)
-        ping(node, *to, number(2), std::stod(args[3]));
+    if (args[0] == "ping" && args.size() == 4) ping(node, *to, number(2), std::stod(args[3]));
     if ((args[0] == "write" || args[0] == "read") && args.size() == 5)
         stream(node, *to, std::min(number(2), depth_max), number(3), args[0] == "read",
                std::stod(args[4]));

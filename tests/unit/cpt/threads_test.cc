@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <set>
@@ -218,6 +219,67 @@ TEST(ThreadSched, NowMovesWithTasks) {
     EXPECT_GT(second, first);
     EXPECT_GE(sched.now(), second);
     EXPECT_GT(sched.wall_ns(), 1'600'000'000'000'000'000u);
+}
+
+// Whoever acts on a deadline that another worker saw pass finds it passed, too.
+TEST(ThreadSched, TimeDoesNotStepBackFromTaskToTask) {
+    ThreadSchedOptions options = floating();
+    options.spin = std::chrono::milliseconds(1);
+    ThreadSched sched(made_up(1, 3), options);
+    struct Chain final : Task {
+        void run() override {
+            if (sched->now() < posted) ++steps_back;
+            posted = sched->now();
+            if (++runs < 100000)
+                sched->post(0, *this);
+            else
+                over = true;
+        }
+        ThreadSched* sched = nullptr;
+        Instant posted{};
+        u32 runs = 0, steps_back = 0;
+        std::atomic<bool> over{false};
+    };
+    std::array<Chain, 2> chains;
+    for (Chain& chain : chains) {
+        chain.sched = &sched;
+        sched.post(0, chain);
+    }
+    for (Chain& chain : chains) {
+        ASSERT_TRUE(eventually([&] { return chain.over.load(); }));
+        EXPECT_EQ(chain.steps_back, 0u);
+    }
+}
+
+TEST(ThreadSched, TimersSeeTheirDeadlinePassed) {
+    ThreadSchedOptions options = floating();
+    options.spin = std::chrono::milliseconds(1);
+    ThreadSched sched(made_up(1, 3), options);
+    struct Due final : Timer {
+        void fire() override {
+            if (sched->now() < deadline) early = true;
+            if (++fired == 300) {
+                over = true;
+                return;
+            }
+            deadline = sched->now() + std::chrono::microseconds(fired % 7 * 100);
+            sched->arm(0, *this, deadline);
+        }
+        ThreadSched* sched = nullptr;
+        Instant deadline{};
+        u32 fired = 0;
+        bool early = false;
+        std::atomic<bool> over{false};
+    };
+    std::array<Due, 8> timers;
+    for (Due& timer : timers) {
+        timer.sched = &sched;
+        sched.arm(0, timer, Instant{});
+    }
+    for (Due& timer : timers) {
+        ASSERT_TRUE(eventually([&] { return timer.over.load(); }));
+        EXPECT_FALSE(timer.early);
+    }
 }
 
 TEST(ThreadSched, SeededGeneratorsRepeatAndDiffer) {
