@@ -226,10 +226,10 @@ def stages(nightly):
             ("man pages", (command, ["sh", "-c", "mandoc -Tlint -Wwarning docs/man/*.8"], 30))]),
         ("build release", 240, lambda: build("release")),
         ("unit release", 45, lambda: units("release")),
-        ("net release", 45, lambda: programs("release")),
+        ("net release", 60, lambda: programs("release")),
         ("sim release", 30, lambda: simulator("release", 200)),
         ("build asan", 240, lambda: build("asan")),
-        ("unit asan", 60, lambda: units("asan")),
+        ("unit asan", 80, lambda: units("asan")),
         ("net asan", 60, lambda: programs("asan")),
         ("sim asan", 60, lambda: simulator("asan", 40, 201) + [
             ("sim hashes", (same_hashes, ["release", "asan"], 10, 120))]),
