@@ -40,7 +40,7 @@ struct Buffer {
 // by a PUT of the same size.
 class Served {
  public:
-    Served(Node& node, u32 slot, u32 bytes) : node_(node), buffer_(bytes), slot_(slot) {
+    Served(Node& node, u32 slot, u32 bytes) : node_(node), buffer_(bytes) {
         attach(portal, slot, {.put = true, .get = true, .manage_remote = true}, nullptr);
         if (slot == 0) attach(portal_pong, 0, {.put = true, .manage_remote = true}, &pinged);
     }
@@ -75,7 +75,6 @@ class Served {
 
     Node& node_;
     Buffer buffer_;
-    const u32 slot_;
     std::vector<Me> mes_;
     std::vector<Md> mds_;
 };
