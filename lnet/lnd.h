@@ -48,6 +48,8 @@ struct NiConfig {
     u32 credits = 256, peer_credits = 8, peer_buffer_credits = 0;
     i32 peer_timeout_s = 180;
     std::vector<i64> tunables;  // parallel to Lnd::tunables(), all set
+    // Where NIDs of the net are, its own too, for drivers whose NIDs are not addresses.
+    std::vector<std::pair<Nid, std::string>> addresses;
 };
 
 enum class PeerEvent : u8 { up, down };
