@@ -144,6 +144,11 @@ Endpoint::~Endpoint() {
     if (info_ != nullptr) fi_freeinfo(info_);
 }
 
+void Endpoint::shut() {
+    fi_close(&ep_->fid);
+    ep_ = nullptr;
+}
+
 Result<u64> Endpoint::insert(const std::string& address) {
     fi_addr_t place = FI_ADDR_NOTAVAIL;
     sockaddr_in host{};

@@ -64,6 +64,9 @@ class Endpoint {
     // Ends the connection with it, if there is one.
     void remove(u64 place);
 
+    // Ends all connections and operations, without completions; only regions may be used after it.
+    void shut();
+
     // EAGAIN: later. The bytes and the Op stay until the completion.
     Status send(Op&, std::span<const std::byte>, u64 place);
     // Into the pieces, from the peer's memory from `address` on; at most read_pieces of them.

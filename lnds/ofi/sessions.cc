@@ -1,0 +1,147 @@
+// HELLOs, and the end of sessions. The strand of the peer's home context; requests come to the first
+// context of an NI, which passes them on.
+#include <cerrno>
+
+#include "lnds/ofi/context.h"
+
+namespace ulnet::ofi {
+
+u64 Context::fresh_session() {
+    const u64 number = sched_.prng().next();
+    return number != 0 ? number : 1;
+}
+
+Hello Context::own_hello(const Peer& peer) const {
+    return {.low = version_min,
+            .high = version_max,
+            .contexts = static_cast<u16>(setup_.count),
+            .context = setup_.index,
+            .epoch = setup_.epoch,
+            .session = peer.sessions.mine(),
+            .answers = 0,
+            .credits = setup_.credits,
+            .message_max = message_bytes_max};
+}
+
+// For `describe`.
+void Context::note(const Peer& peer) {
+    const std::lock_guard guard(shown_lock_);
+    shown_[peer.nid] = peer.sessions.state();
+}
+
+void Context::ask(Peer& peer, Instant now) {
+    peer.sessions.ask(fresh_session());
+    peer.ask_at = now + std::chrono::milliseconds(tunables_.get(Tunable::hello_interval));
+    note(peer);
+    if (peer.door == no_place) {
+        const std::lock_guard guard(endpoint_lock_);
+        const Result<u64> door = endpoint_->insert(book_.find(peer.nid, 0));
+        if (door.ok()) peer.door = *door;
+    }
+    // One at a time: the former one may still wait for the connection.
+    const bool waits = std::any_of(blocked_outs_.begin(), blocked_outs_.end(),
+                                   [&](const auto& each) { return each->place == peer.door; });
+    if (peer.door == no_place || waits) return;
+    std::unique_ptr<Out> out = make_out(peer);
+    out->place = peer.door;
+    Head head = head_for(peer, Type::hello_request);
+    head.session = 0;
+    head.credits = 0;
+    out->len = encode(head, own_hello(peer), out->bytes);
+    post(std::move(out));
+}
+
+void Context::hello(const Head& head, std::span<const std::byte> bytes) {
+    const std::size_t home = head.source.hash() % setup_.count;
+    if (home != setup_.index) {
+        Context& other = *siblings_[home];
+        {
+            const std::lock_guard guard(other.inbox_lock_);
+            other.inbox_.hellos.emplace_back(bytes.begin(), bytes.end());
+        }
+        return other.wake();
+    }
+    const Result<Hello> hello = decode_hello(bytes);
+    Peer* const peer = hello.ok() ? peer_of(head.source) : nullptr;
+    if (peer == nullptr || hello->low > version_max || hello->high < version_min)
+        return add(Count::dropped);
+    const bool request = head.type == Type::hello_request;
+    const HelloVerdict verdict = request ? peer->sessions.take_request(*hello, fresh_session())
+                                         : peer->sessions.take_answer(*hello);
+    take_verdict(*peer, *hello, verdict);
+    if (!verdict.answer || peer->place == no_place) return;
+    std::unique_ptr<Out> out = make_out(*peer);
+    const u32 owed = std::exchange(peer->owed, 0);  // a HELLO carries none
+    Head answer = head_for(*peer, Type::hello_answer);
+    answer.session = 0;
+    peer->owed = owed;
+    Hello own = own_hello(*peer);
+    own.answers = hello->session;
+    out->len = encode(answer, own, out->bytes);
+    post(std::move(out));
+    pump(*peer);
+}
+
+void Context::take_verdict(Peer& peer, const Hello& hello, const HelloVerdict& verdict) {
+    if (verdict.ended) {
+        add(Count::lost);
+        end_all_of(peer, Status(-ECONNRESET), Health::remote_error);
+    }
+    if (!verdict.began) return;
+    {
+        const std::lock_guard guard(endpoint_lock_);
+        if (peer.place != no_place) endpoint_->remove(peer.place);
+        const Result<u64> place = endpoint_->insert(book_.find(peer.nid, hello.context));
+        peer.place = place.ok() ? *place : no_place;
+    }
+    if (peer.place == no_place) return peer.sessions.forget();
+    peer.credits = hello.credits;
+    peer.owed = 0;
+    peer.granted = setup_.credits;
+    add(Count::sessions);
+    note(peer);
+    up_.peer_event(peer.nid, PeerEvent::up);
+    if (!verdict.answer) pump(peer);  // else behind the answer
+}
+
+// The session is over; what was not sent yet waits for the next one.
+void Context::lose(Peer& peer, Status status, Health health) {
+    const bool was_up = peer.sessions.state() == PeerState::up;
+    peer.sessions.forget();
+    {
+        // Ends the connection: what the peer is sending of our reads comes nowhere.
+        const std::lock_guard guard(endpoint_lock_);
+        for (u64* const place : {&peer.place, &peer.door})
+            if (const u64 old = std::exchange(*place, no_place); old != no_place && !endpoint_closed_)
+                endpoint_->remove(old);
+    }
+    end_all_of(peer, status, health);
+    note(peer);
+    if (!was_up) return pump(peer);
+    add(Count::lost);
+    up_.peer_event(peer.nid, PeerEvent::down);
+    pump(peer);
+}
+
+// All that belongs to the session, once the endpoint does nothing for it any more.
+void Context::end_all_of(Peer& peer, Status status, Health health) {
+    std::vector<u64> ids;
+    for (const auto& [id, transfer] : transfers_)
+        if (transfer.peer == &peer) ids.push_back(id);
+    for (const u64 id : ids) end_transfer(id, status, health);
+    ids.clear();
+    for (const auto& [id, rx] : rxs_)
+        if (rx->peer == &peer && rx->state != Rx::State::shown) ids.push_back(id);
+    for (const u64 id : ids) conclude(*rxs_.at(id), status, health);
+    std::vector<Msg*> ended;
+    for (Out& out : posted_)
+        if (out.peer == &peer && out.msg != nullptr) ended.push_back(std::exchange(out.msg, nullptr));
+    std::erase_if(blocked_outs_, [&](const std::unique_ptr<Out>& out) {
+        if (out->peer != &peer) return false;
+        if (out->msg != nullptr) ended.push_back(out->msg);
+        return true;
+    });
+    for (Msg* const msg : ended) up_.finished(*msg, status, health);
+}
+
+}  // namespace ulnet::ofi
