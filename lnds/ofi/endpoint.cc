@@ -128,9 +128,10 @@ Status Endpoint::open_all(Provider provider, const std::string& address, std::st
     code = fi_ep_bind(ep_, &cq_->fid, FI_TRANSMIT | FI_RECV);
     if (code == 0) code = fi_ep_bind(ep_, &av_->fid, 0);
     std::size_t room = room_min;
+    if (code == 0) code = fi_enable(ep_);
+    // shm 1.17 falls over it before.
     if (code == 0)
         code = fi_setopt(&ep_->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &room, sizeof room);
-    if (code == 0) code = fi_enable(ep_);
     return code == 0 ? ok_status : failed("the endpoint", code);
 }
 
