@@ -111,6 +111,12 @@ class Lnd {
     // Whether values that are each in their range fit together. The text names key, value and what
     // is allowed.
     virtual Error check_together(std::span<const i64>) const { return {}; }
+    // Whether NiConfig::addresses (not empty) can be used. The text names NID, value and what is
+    // allowed.
+    virtual Error check_addresses(const NiConfig& config) const {
+        return {Status(-EINVAL), "not allowed for network " + to_text(config.net) +
+                                     ", whose NIDs are addresses themselves"};
+    }
     // `why` gets one sentence for the user when it fails (port in use, no such address...).
     virtual Result<std::unique_ptr<LndNi>> open(const NiConfig&, LndUp&, Sched&,
                                                 std::string& why) = 0;

@@ -1,6 +1,4 @@
 // The driver: capabilities, and the opening of NIs.
-#include <cerrno>
-
 #include "lnds/ofi/ni.h"
 #include "lnds/ofi/ofi.h"
 
@@ -13,15 +11,18 @@ class OfiLnd final : public Lnd {
     NetType net_type() const override { return NetType::kfi; }
     LndCaps caps() const override { return {.timeout = std::chrono::seconds(50), .busy_poll = true}; }
     std::span<const TunableSpec> tunables() const override { return tunable_specs(); }
-    Result<std::unique_ptr<LndNi>> open(const NiConfig& config, LndUp& up, Sched& sched,
-                                        std::string& why) override {
+    Error check_addresses(const NiConfig& config) const override {
         const Provider provider = Tunables(config.tunables).provider();
         for (const auto& [nid, text] : config.addresses) {
             const Error error = check_address(provider, text);
-            if (error.ok()) continue;
-            why = "addresses: '" + text + "' for " + to_text(nid) + " is not allowed; " + error.text;
-            return error.status;
+            if (!error.ok())
+                return {error.status,
+                        to_text(nid) + ": '" + text + "' is not allowed; " + error.text};
         }
+        return {};
+    }
+    Result<std::unique_ptr<LndNi>> open(const NiConfig& config, LndUp& up, Sched& sched,
+                                        std::string& why) override {
         auto ni = std::make_unique<OfiNi>(config, up, sched);
         if (const Status status = ni->open(why); !status.ok()) return status;
         return std::unique_ptr<LndNi>(std::move(ni));
