@@ -187,6 +187,8 @@ class Context final : private Strand, private Poller {
     void lose(Peer&, Status, Health);
     void end_all_of(Peer&, Status, Health);
     u64 fresh_session();
+    void enter_places(Peer&, u32 context);
+    void leave_places(Peer&);
     Hello own_hello(const Peer&) const;
     void note(const Peer&);
 

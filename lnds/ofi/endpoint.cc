@@ -8,6 +8,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -41,6 +42,11 @@ bool parse_host(const std::string& address, sockaddr_in& out) {
     out.sin_family = AF_INET;
     out.sin_port = htons(port);
     return ::inet_pton(AF_INET, address.substr(0, colon).c_str(), &out.sin_addr) == 1;
+}
+
+// Of shm: the file that an endpoint has while it lives.
+bool is_there(const std::string& name) {
+    return ::access(("/dev/shm/" + name).c_str(), R_OK | W_OK) == 0;
 }
 
 struct InfoFree {
@@ -155,8 +161,17 @@ Result<u64> Endpoint::insert(const std::string& address) {
     sockaddr_in host{};
     int count = 0;
     if (provider_ == Provider::shm) {
-        const std::string name = full_name(address);
+        // The other spelling of the same file's name (shm_open): the provider takes peers of its
+        // own process by their name, and what it then has of them dangles once they are closed.
+        const std::string name = full_name("/" + address);
+        // A place where nobody is, and where somebody was: the provider would write to what it has
+        // unmapped. So only who is there is told to it.
+        if (!is_there(address)) return Status(-ENOENT);
         count = fi_av_insert(av_, name.c_str(), 1, &place, 0, nullptr);
+        if (count == 1 && !is_there(address)) {
+            remove(place);
+            return Status(-ENOENT);
+        }
     } else {
         if (!parse_host(address, host)) return Status(-EINVAL);
         count = fi_av_insert(av_, &host, 1, &place, 0, nullptr);

@@ -59,7 +59,8 @@ class Endpoint {
                                                   std::mutex& lock, std::string& why);
     ~Endpoint();
 
-    // A peer's place; the same text gives the same one. EINVAL: no address of this provider.
+    // A peer's place, to be removed once. EINVAL: no address of this provider; ENOENT: nobody is
+    // there (shm alone knows).
     Result<u64> insert(const std::string& address);
     // Ends the connection with it, if there is one.
     void remove(u64 place);

@@ -94,10 +94,7 @@ void Context::show(Peer& peer, const Hdr& hdr, std::unique_ptr<Rx> made) {
     rxs_.emplace(rx.id, std::move(made));
     const Status status = up_.arrived(hdr, {peer.nid, hdr.src_pid}, {.driver = &rx, .id = rx.id}, {});
     if (status.ok()) return;
-    if (rx.buffer != nullptr) {
-        --rx.buffer->refs;
-        release(*rx.buffer);
-    }
+    if (rx.buffer != nullptr) release(*rx.buffer);
     rxs_.erase(rx.id);
     lose(peer, status, Health::remote_error);
 }
@@ -107,15 +104,15 @@ void Context::show(Peer& peer, const Hdr& hdr, std::unique_ptr<Rx> made) {
 void Context::done(Peer& peer, const Done& said) {
     const auto found = transfers_.find(said.transfer);
     const bool valid = found != transfers_.end() && found->second.peer == &peer;
+    if (valid)
+        end_transfer(said.transfer, Status(said.status),
+                     said.status == 0 ? Health::ok : Health::remote_error);
     if (said.reading != 0) {
         std::unique_ptr<Out> out = make_out(peer);
         const Fin answer{.reading = said.reading, .status = valid ? 0 : -ESTALE};
         out->len = encode(head_for(peer, Type::fin), answer, out->bytes);
         post(std::move(out));
     }
-    if (valid)
-        end_transfer(said.transfer, Status(said.status),
-                     said.status == 0 ? Health::ok : Health::remote_error);
 }
 
 void Context::end_transfer(u64 id, Status status, Health health) {

@@ -29,15 +29,34 @@ void Context::note(const Peer& peer) {
     shown_[peer.nid] = peer.sessions.state();
 }
 
+// The peer's context 0, and the one that talks to us. Each is told to the provider once: shm frees
+// what it has of an address at the first removal.
+void Context::enter_places(Peer& peer, u32 context) {
+    const std::lock_guard guard(endpoint_lock_);
+    const auto enter = [&](u32 which) {
+        const Result<u64> place = endpoint_->insert(book_.find(peer.nid, which));
+        return place.ok() ? *place : no_place;
+    };
+    if (peer.door == no_place) peer.door = enter(0);
+    if (peer.place != no_place && peer.place != peer.door) endpoint_->remove(peer.place);
+    peer.place = context == 0 ? peer.door : enter(context);
+}
+
+// Ends the connections: what the peer is sending of our reads comes nowhere.
+void Context::leave_places(Peer& peer) {
+    const u64 door = std::exchange(peer.door, no_place);
+    const u64 place = std::exchange(peer.place, no_place);
+    const std::lock_guard guard(endpoint_lock_);
+    if (endpoint_closed_) return;
+    if (door != no_place) endpoint_->remove(door);
+    if (place != no_place && place != door) endpoint_->remove(place);
+}
+
 void Context::ask(Peer& peer, Instant now) {
     peer.sessions.ask(fresh_session());
     peer.ask_at = now + std::chrono::milliseconds(tunables_.get(Tunable::hello_interval));
     note(peer);
-    if (peer.door == no_place) {
-        const std::lock_guard guard(endpoint_lock_);
-        const Result<u64> door = endpoint_->insert(book_.find(peer.nid, 0));
-        if (door.ok()) peer.door = *door;
-    }
+    enter_places(peer, 0);
     // One at a time: the former one may still wait for the connection.
     const bool waits = std::any_of(blocked_outs_.begin(), blocked_outs_.end(),
                                    [&](const auto& each) { return each->place == peer.door; });
@@ -88,12 +107,9 @@ void Context::take_verdict(Peer& peer, const Hello& hello, const HelloVerdict& v
         end_all_of(peer, Status(-ECONNRESET), Health::remote_error);
     }
     if (!verdict.began) return;
-    {
-        const std::lock_guard guard(endpoint_lock_);
-        if (peer.place != no_place) endpoint_->remove(peer.place);
-        const Result<u64> place = endpoint_->insert(book_.find(peer.nid, hello.context));
-        peer.place = place.ok() ? *place : no_place;
-    }
+    // After a restart the old connection must go.
+    if (verdict.ended) leave_places(peer);
+    enter_places(peer, hello.context);
     if (peer.place == no_place) return peer.sessions.forget();
     peer.credits = hello.credits;
     peer.owed = 0;
@@ -108,13 +124,7 @@ void Context::take_verdict(Peer& peer, const Hello& hello, const HelloVerdict& v
 void Context::lose(Peer& peer, Status status, Health health) {
     const bool was_up = peer.sessions.state() == PeerState::up;
     peer.sessions.forget();
-    {
-        // Ends the connection: what the peer is sending of our reads comes nowhere.
-        const std::lock_guard guard(endpoint_lock_);
-        for (u64* const place : {&peer.place, &peer.door})
-            if (const u64 old = std::exchange(*place, no_place); old != no_place && !endpoint_closed_)
-                endpoint_->remove(old);
-    }
+    leave_places(peer);
     end_all_of(peer, status, health);
     note(peer);
     if (!was_up) return pump(peer);
