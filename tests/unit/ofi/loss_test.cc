@@ -132,8 +132,10 @@ TEST_P(Loss, CloseUnderLoad) {
         }
         a->close();
         b->close();
-        for (const auto& node : {a.get(), b.get()})
-            EXPECT_EQ(node->core.held()->sent_finished + node->core.held()->sent_failed, 60u);
+        for (const auto& node : {a.get(), b.get()}) {
+            auto held = node->core.held();
+            EXPECT_EQ(held->sent_finished + held->sent_failed, 60u);
+        }
         EXPECT_EQ(a->core.held()->wrong_bytes + b->core.held()->wrong_bytes, 0u);
     }
 }
