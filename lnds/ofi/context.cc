@@ -22,7 +22,7 @@ Context::Context(const ContextSetup& setup, const AddressBook& book, Tunables& t
 }
 
 Context::~Context() {
-    while (ReadOp* const op = reads_.pop_front()) delete op;
+    while (MoveOp* const op = moves_.pop_front()) delete op;
     while (Out* const out = posted_.pop_front()) delete out;
 }
 
@@ -31,6 +31,14 @@ Status Context::open(std::string& why) {
                                    endpoint_lock_, why);
     if (!endpoint.ok()) return endpoint.status();
     endpoint_ = std::move(*endpoint);
+    if (tunables_.provider() == Provider::shm) {
+        Result<std::unique_ptr<Bell>> bell = Bell::open(book_.find(setup_.nid, setup_.index));
+        if (!bell.ok()) {
+            why = "the bell of " + to_text(setup_.nid) + ": " + bell.status().text();
+            return bell.status();
+        }
+        bell_ = std::move(*bell);
+    }
     cache_ = std::make_unique<MemCache<Region>>(
         MemCache<Region>::Limits{},
         [this](std::byte* base, u64 len) { return endpoint_->expose(base, len); });
@@ -133,6 +141,7 @@ unsigned Context::poll(Budget&) {
     {
         const std::unique_lock guard(endpoint_lock_, std::try_to_lock);
         if (!guard.owns_lock()) return 0;  // somebody does it just now
+        if (bell_) bell_->wake();
         count = collect();
     }
     if (count > 0) wake();
@@ -146,23 +155,26 @@ Armed Context::arm() {
     bool found = false, sleeps = false;
     {
         const std::lock_guard guard(endpoint_lock_);
+        if (bell_) bell_->sleep();
         found = collect() > 0;
-        sleeps = !found && (endpoint_closed_ || endpoint_->sleep());
+        sleeps = !found && (endpoint_closed_ || bell_ != nullptr || endpoint_->sleep());
+        if (bell_ && !sleeps) bell_->wake();
     }
     if (found) wake();
     return sleeps ? Armed::yes : Armed::busy;
 }
 
 int Context::wait_fd() const {
-    return endpoint_->wait_fd();
+    return bell_ ? bell_->fd() : endpoint_->wait_fd();
 }
 
 // --- the strand
 
 bool Context::step(Budget& budget) {
     const Instant now = sched_.now();
+    // The pollers do this; but nobody else may come to it while this strand has its hands full.
     bool more = false;
-    {
+    if (waits_for_endpoint()) {
         const std::lock_guard guard(endpoint_lock_);
         more = collect() == completions_max;
     }
@@ -220,7 +232,8 @@ void Context::work_off(const Completion& completion) {
     case Op::Kind::send:
         return sent(static_cast<Out&>(*completion.op), completion.status);
     case Op::Kind::read:
-        return read_ended(static_cast<ReadOp&>(*completion.op), completion.status);
+    case Op::Kind::write:
+        return moved(static_cast<MoveOp&>(*completion.op), completion.status);
     case Op::Kind::receive:
         break;
     }
@@ -273,6 +286,12 @@ void Context::wake_by_alarm() {
     alarms_.fetch_sub(1, std::memory_order_acq_rel);
 }
 
+// What nobody tells of: room for what was not taken; and, with shm, the ends of long messages.
+bool Context::waits_for_endpoint() const {
+    return !blocked_outs_.empty() || !blocked_moves_.empty() || !empty_.empty() ||
+           (bell_ != nullptr && !posted_.empty());
+}
+
 void Context::set_alarm(Instant now) {
     const bool pending =
  closing_ ? !endpoint_closed_
@@ -280,7 +299,7 @@ void Context::set_alarm(Instant now) {
                                         std::any_of(peers_.begin(), peers_.end(), [](auto& each) {
                                             return !each.second->waiting.empty();
                                         });
-    const bool blocked = !blocked_outs_.empty() || !blocked_reads_.empty() || !empty_.empty();
+    const bool blocked = waits_for_endpoint();
     if (sched_.cancel(alarm_)) alarms_.fetch_sub(1, std::memory_order_acq_rel);
     if (!pending && !blocked) return;
     alarms_.fetch_add(1, std::memory_order_relaxed);
@@ -319,6 +338,8 @@ void Context::quiesce() {
         return;
     }
     cache_.reset();
+    ringers_.clear();
+    bell_.reset();
     endpoint_.reset();
     sched_.post(cpt(), *closed_);
 }

@@ -11,6 +11,8 @@
 #include "cpt/sched.h"
 #include "lnds/common/mem_cache.h"
 #include "lnds/ofi/address.h"
+#include "lnds/ofi/bell.h"
+#include "lnds/ofi/moving.h"
 #include "lnds/ofi/peer.h"
 #include "lnds/ofi/tunables.h"
 
@@ -35,15 +37,17 @@ struct RxBuffer : Op {
     bool released = false;
 };
 
-// A read under way. Belongs to nobody once its Rx is over: then it waits for its completion only.
-struct ReadOp : Op, ListHook<ReadOp> {
-    Rx* rx = nullptr;
+// A read for an Rx or a write for a Transfer. Of nobody (0) once that is over: then it waits for its
+// completion only.
+struct MoveOp : Op, ListHook<MoveOp> {
+    u64 id = 0;
 };
 
 // A message that came in: what a RxToken points to, and then the reading of its payload.
 struct Rx : ListHook<Rx> {
-    // The core has it; its payload is read; the sender is asked whether that was still valid.
-    enum class State : u8 { shown, reading, checking } state = State::shown;
+    // The core has it; its payload is read, or written by the sender; the sender is asked whether
+    // what was read was still valid.
+    enum class State : u8 { shown, reading, writing, checking } state = State::shown;
     Context* context = nullptr;
     Peer* peer = nullptr;
     u64 session = 0;  // in which it came: ours
@@ -57,19 +61,20 @@ struct Rx : ListHook<Rx> {
     // The answer of the core.
     Msg* into = nullptr;
     u32 len = 0;
-    // The reading: bytes asked for, operations under way.
-    u32 asked = 0, under_way = 0;
-    std::size_t segment = 0;
-    u32 segment_at = 0;
+    Move move;                    // reading
+    std::vector<Region> regions;  // writing: what the sender may write to, until the end
     Status status;
     Instant deadline = instant_never;
 };
 
-// A message of ours whose payload the peer reads.
+// A message of ours whose payload the peer reads, or that we write once the peer is ready.
 struct Transfer {
     Msg* msg = nullptr;
     Peer* peer = nullptr;
     MemCache<Region>::Use use;
+    Ready ready;
+    Move move;
+    bool moving = false;
     Instant deadline = instant_never;
 };
 
@@ -157,6 +162,7 @@ class Context final : private Strand, private Poller {
     unsigned collect();  // with the endpoint's lock
     void work_off(const Completion&);
     void wake_by_alarm();
+    bool waits_for_endpoint() const;
     void set_alarm(Instant now);
     void expire(Instant now);
     void begin_to_close(Instant now);
@@ -198,18 +204,23 @@ class Context final : private Strand, private Poller {
     void of_session(Peer&, const Head&, RxBuffer&, std::span<const std::byte>);
     void show(Peer&, const Hdr&, std::unique_ptr<Rx>);
     void done(Peer&, const Done&);
-    void fin(Peer&, const Fin&);
+    void fin(Peer&, const Fin&, bool written);
     void end_transfer(u64 id, Status, Health);
     void release(RxBuffer&);
     void give(RxBuffer&);
 
-    // reading.cc: answers of the core, payload
+    // moving.cc: answers of the core, payload
     void answered(Rx&);
-    void read_more(Rx&);
-    Status read_next(Rx&);
-    void read_ended(ReadOp&, Status);
+    void say_ready(Rx&);
+    void ready(Peer&, Ready);
+    template <class Mover> Status move(Mover&, Op::Kind, u64 id, const MemView&,
+                                       const std::vector<Segment>&, u64 place);
+    void read_more(u64 id);
+    void write_more(u64 id);
+    void moved(MoveOp&, Status);
     void all_read(Rx&);
     void conclude(Rx&, Status, Health);
+    void let_go(u64 id);
 
     const ContextSetup setup_;
     const AddressBook& book_;
@@ -219,6 +230,7 @@ class Context final : private Strand, private Poller {
 
     mutable std::mutex endpoint_lock_;  // guards: *endpoint_
     std::unique_ptr<Endpoint> endpoint_;
+    std::unique_ptr<Bell> bell_;  // shm; with the endpoint's lock
     std::mutex inbox_lock_;  // guards: inbox_; taken last
     Inbox inbox_;
     std::atomic<i64> last_work_ns_{0};
@@ -230,10 +242,11 @@ class Context final : private Strand, private Poller {
     std::unordered_map<u64, Transfer> transfers_;
     std::unordered_map<u64, std::unique_ptr<Rx>> rxs_;
     std::vector<std::unique_ptr<Out>> free_outs_;
+    std::unordered_map<u64, std::unique_ptr<Ringer>> ringers_;  // shm; by place
     std::deque<std::unique_ptr<Out>> blocked_outs_;  // the endpoint could not take them yet
-    std::vector<u64> blocked_reads_;                 // Rxs that have more to read
+    std::vector<u64> blocked_moves_;                 // Rxs and transfers with more to move
     List<Out> posted_;
-    List<ReadOp> reads_;
+    List<MoveOp> moves_;
     std::vector<RxBuffer*> empty_;  // to be given to the endpoint
     std::vector<Completion> todo_;
     u64 next_id_ = 1;

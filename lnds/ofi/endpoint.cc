@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::string_view names[] = {"tcp;ofi_rxm", "shm", "net", "verbs;ofi_rxm"};
 constexpr std::size_t queue_size = 4096;
-constexpr unsigned pieces_max = 4;
+constexpr unsigned pieces_used_max = 4;
 // A buffer for messages is given back when it has less room than this.
 constexpr std::size_t room_min = 8192;
 
@@ -63,6 +63,7 @@ InfoPtr wanted(Provider provider) {
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
     hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
     // Not FI_MR_LOCAL: what we send from and read into is the provider's care.
+    if (writes(provider)) hints->tx_attr->msg_order = FI_ORDER_SAW;
     hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
     hints->fabric_attr->prov_name = ::strdup(std::string(name_of(provider)).c_str());
     return hints;
@@ -189,9 +190,10 @@ Status Endpoint::send(Op& op, std::span<const std::byte> bytes, u64 place) {
     return status_of(fi_send(ep_, bytes.data(), bytes.size(), nullptr, place, &op.context));
 }
 
-Status Endpoint::read(Op& op, std::span<const iovec> to, u64 address, u64 key, u64 place) {
-    return status_of(
-        fi_readv(ep_, to.data(), nullptr, to.size(), place, address, key, &op.context));
+Status Endpoint::move(Op& op, std::span<const iovec> pieces, u64 address, u64 key, u64 place) {
+    const auto call = op.kind == Op::Kind::write ? fi_writev : fi_readv;
+    return status_of(call(ep_, pieces.data(), nullptr, pieces.size(), place, address, key,
+                          &op.context));
 }
 
 Status Endpoint::give_buffer(Op& op, std::span<std::byte> bytes) {
@@ -204,8 +206,8 @@ Status Endpoint::give_buffer(Op& op, std::span<std::byte> bytes) {
     return status_of(fi_recvmsg(ep_, &message, FI_MULTI_RECV));
 }
 
-unsigned Endpoint::read_pieces() const {
-    return std::min<unsigned>(pieces_max, static_cast<unsigned>(info_->tx_attr->iov_limit));
+unsigned Endpoint::pieces_max() const {
+    return std::min<unsigned>(pieces_used_max, static_cast<unsigned>(info_->tx_attr->iov_limit));
 }
 
 unsigned Endpoint::poll(std::span<Completion> out) {
@@ -242,7 +244,8 @@ bool Endpoint::sleep() {
 Result<Region> Endpoint::expose(std::byte* base, u64 len) {
     const std::lock_guard guard(lock_);
     fid_mr* mr = nullptr;
-    const int code = fi_mr_reg(domain_, base, len, FI_REMOTE_READ | FI_READ | FI_SEND, 0,
+    const u64 access = writes(provider_) ? FI_REMOTE_WRITE : FI_REMOTE_READ;
+    const int code = fi_mr_reg(domain_, base, len, access, 0,
                                next_key_++, 0, &mr, nullptr);
     if (code != 0) return status_of(code);
     const bool by_address = (info_->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0;

@@ -20,11 +20,16 @@ namespace ulnet::ofi {
 
 enum class Provider : u8 { tcp, shm, net, verbs };
 std::string_view name_of(Provider);
+// Which way payload moves: written by who has it, or read by who wants it. Reading, where a writer
+// could not be stopped (shm) or is slower (net): docs/adr/0005-ofi-direction.md.
+constexpr bool writes(Provider provider) {
+    return provider == Provider::tcp || provider == Provider::verbs;
+}
 
 // An operation under way; libfabric keeps a pointer to it until its completion.
 struct Op {
     fi_context2 context{};  // first
-    enum class Kind : u8 { send, receive, read } kind = Kind::send;
+    enum class Kind : u8 { send, receive, read, write } kind = Kind::send;
 };
 
 struct Completion {
@@ -70,10 +75,11 @@ class Endpoint {
 
     // EAGAIN: later. The bytes and the Op stay until the completion.
     Status send(Op&, std::span<const std::byte>, u64 place);
-    // Into the pieces, from the peer's memory from `address` on; at most read_pieces of them.
-    Status read(Op&, std::span<const iovec>, u64 address, u64 key, u64 place);
+    // Between the pieces, at most pieces_max() of them, and the peer's memory from `address` on; which
+    // way says the Op. What is sent after a write comes after its data.
+    Status move(Op&, std::span<const iovec>, u64 address, u64 key, u64 place);
     Status give_buffer(Op&, std::span<std::byte>);
-    unsigned read_pieces() const;
+    unsigned pieces_max() const;
 
     // Does what the provider has to do, and tells what has ended.
     unsigned poll(std::span<Completion>);

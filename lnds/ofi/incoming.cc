@@ -68,9 +68,15 @@ void Context::of_session(Peer& peer, const Head& head, RxBuffer& buffer,
         if ((wrong = said.status()).ok()) done(peer, *said);
         break;
     }
-    case Type::fin: {
+    case Type::fin:
+    case Type::written: {
         const Result<Fin> said = decode_fin(bytes);
-        if ((wrong = said.status()).ok()) fin(peer, *said);
+        if ((wrong = said.status()).ok()) fin(peer, *said, head.type == Type::written);
+        break;
+    }
+    case Type::ready: {
+        Result<Ready> said = decode_ready(bytes);
+        if ((wrong = said.status()).ok()) ready(peer, std::move(*said));
         break;
     }
     case Type::bye:
@@ -103,7 +109,8 @@ void Context::show(Peer& peer, const Hdr& hdr, std::unique_ptr<Rx> made) {
 // valid when it did.
 void Context::done(Peer& peer, const Done& said) {
     const auto found = transfers_.find(said.transfer);
-    const bool valid = found != transfers_.end() && found->second.peer == &peer;
+    const bool valid = found != transfers_.end() && found->second.peer == &peer &&
+                       !found->second.moving;
     if (valid)
         end_transfer(said.transfer, Status(said.status),
                      said.status == 0 ? Health::ok : Health::remote_error);
@@ -118,14 +125,16 @@ void Context::done(Peer& peer, const Done& said) {
 void Context::end_transfer(u64 id, Status status, Health health) {
     const auto found = transfers_.find(id);
     Msg& msg = *found->second.msg;
+    let_go(id);
     transfers_.erase(found);
     up_.finished(msg, status, health);
 }
 
-void Context::fin(Peer& peer, const Fin& said) {
+// Of what we have read, or of what the peer has written.
+void Context::fin(Peer& peer, const Fin& said, bool written) {
     const auto found = rxs_.find(said.reading);
     if (found == rxs_.end() || found->second->peer != &peer ||
-        found->second->state != Rx::State::checking)
+        found->second->state != (written ? Rx::State::writing : Rx::State::checking))
         return;
     conclude(*found->second, Status(said.status == 0 ? 0 : -ECONNRESET),
              said.status == 0 ? Health::ok : Health::remote_error);

@@ -13,6 +13,27 @@ Health health_of(Status status) {
     return status == Status(-ETIMEDOUT) ? Health::network_timeout : Health::remote_error;
 }
 
+// What the peer may read.
+std::vector<Segment> segments_of(const MemView& payload, const MemCache<Region>::Use& use) {
+    std::vector<Segment> segments;
+    u64 skip = payload.offset, left = payload.len;
+    const std::span<const Frag> frags = payload.mem->frags();
+    for (std::size_t i = 0; i < frags.size() && left > 0; ++i) {
+        if (skip >= frags[i].len) {
+            skip -= frags[i].len;
+            continue;
+        }
+        const Region& region = use.entries()[i]->reg();
+        const u64 len = std::min<u64>(frags[i].len - skip, left);
+        segments.push_back({.address = region.address() + skip,
+                            .key = region.key(),
+                            .len = static_cast<u32>(len)});
+        left -= len;
+        skip = 0;
+    }
+    return segments;
+}
+
 }  // namespace
 
 // Sends what may be sent now.
@@ -64,26 +85,17 @@ void Context::send_immediate(Peer& peer, Msg& msg) {
 }
 
 void Context::send_bulk(Peer& peer, Msg& msg) {
-    Transfer transfer{.msg = &msg, .peer = &peer, .use = {}, .deadline = msg.deadline};
-    Result<MemCache<Region>::Use> use = cache_->use(*msg.payload.mem);
-    if (!use.ok()) return up_.finished(msg, use.status(), Health::local_error);
-    transfer.use = std::move(*use);
-    transfer.deadline = std::min(transfer.deadline, sched_.now() + tunables_.timeout());
+    Transfer transfer;
+    transfer.msg = &msg;
+    transfer.peer = &peer;
+    transfer.deadline = std::min(msg.deadline, sched_.now() + tunables_.timeout());
+    transfer.move.len = msg.payload.len;
     Bulk bulk{.hdr = msg.hdr, .transfer = next_id_++, .segments = {}};
-    u64 skip = msg.payload.offset, left = msg.payload.len;
-    const std::span<const Frag> frags = msg.payload.mem->frags();
-    for (std::size_t i = 0; i < frags.size() && left > 0; ++i) {
-        if (skip >= frags[i].len) {
-            skip -= frags[i].len;
-            continue;
-        }
-        const Region& region = transfer.use.entries()[i]->reg();
-        const u64 len = std::min<u64>(frags[i].len - skip, left);
-        bulk.segments.push_back({.address = region.address() + skip,
-                                 .key = region.key(),
-                                 .len = static_cast<u32>(len)});
-        left -= len;
-        skip = 0;
+    if (!writes(tunables_.provider())) {
+        Result<MemCache<Region>::Use> use = cache_->use(*msg.payload.mem);
+        if (!use.ok()) return up_.finished(msg, use.status(), Health::local_error);
+        transfer.use = std::move(*use);
+        bulk.segments = segments_of(msg.payload, transfer.use);
     }
     const u64 length = bulk_bytes + bulk.segments.size() * segment_bytes;
     if (length > peer.sessions.hello().message_max)
@@ -122,8 +134,15 @@ void Context::post(std::unique_ptr<Out> out) {
 }
 
 Status Context::try_post(Out& out) {
-    const std::lock_guard guard(endpoint_lock_);
-    return endpoint_->send(out, std::span(out.bytes).first(out.len), out.place);
+    Status status;
+    {
+        const std::lock_guard guard(endpoint_lock_);
+        status = endpoint_->send(out, std::span(out.bytes).first(out.len), out.place);
+    }
+    // Also when it found no room: to make some the peer must be awake.
+    if (const auto ringer = ringers_.find(out.place); ringer != ringers_.end())
+        ringer->second->ring(bell_->fd());
+    return status;
 }
 
 // What the endpoint did not take before, each place in its order.
@@ -147,10 +166,12 @@ void Context::repost() {
         else
             out.release();
     }
-    std::vector<u64> reads;
-    reads.swap(blocked_reads_);
-    for (const u64 id : reads)
-        if (const auto found = rxs_.find(id); found != rxs_.end()) read_more(*found->second);
+    std::vector<u64> moves;
+    moves.swap(blocked_moves_);
+    for (const u64 id : moves) {
+        if (rxs_.contains(id)) read_more(id);
+        if (transfers_.contains(id)) write_more(id);
+    }
     std::vector<RxBuffer*> empty;
     empty.swap(empty_);
     for (RxBuffer* const buffer : empty) give(*buffer);

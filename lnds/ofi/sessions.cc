@@ -34,11 +34,19 @@ void Context::note(const Peer& peer) {
 void Context::enter_places(Peer& peer, u32 context) {
     const std::lock_guard guard(endpoint_lock_);
     const auto enter = [&](u32 which) {
-        const Result<u64> place = endpoint_->insert(book_.find(peer.nid, which));
-        return place.ok() ? *place : no_place;
+        const std::string address = book_.find(peer.nid, which);
+        const Result<u64> place = endpoint_->insert(address);
+        if (!place.ok()) return no_place;
+        if (bell_)
+            if (auto ringer = Ringer::find(address)) ringers_[*place] = std::move(ringer);
+        return *place;
+    };
+    const auto leave = [&](u64 place) {
+        ringers_.erase(place);
+        endpoint_->remove(place);
     };
     if (peer.door == no_place) peer.door = enter(0);
-    if (peer.place != no_place && peer.place != peer.door) endpoint_->remove(peer.place);
+    if (peer.place != no_place && peer.place != peer.door) leave(peer.place);
     peer.place = context == 0 ? peer.door : enter(context);
 }
 
@@ -48,8 +56,11 @@ void Context::leave_places(Peer& peer) {
     const u64 place = std::exchange(peer.place, no_place);
     const std::lock_guard guard(endpoint_lock_);
     if (endpoint_closed_) return;
-    if (door != no_place) endpoint_->remove(door);
-    if (place != no_place && place != door) endpoint_->remove(place);
+    for (const u64 old : {door, place == door ? no_place : place}) {
+        if (old == no_place) continue;
+        ringers_.erase(old);
+        endpoint_->remove(old);
+    }
 }
 
 void Context::ask(Peer& peer, Instant now) {

@@ -13,7 +13,7 @@ constexpr TunableSpec table[] = {
      "the libfabric provider; all nodes of a net have the same"},
     {"service", 5988, 1, 65279, {}, "", false,
      "port of the NI's first context where its address does not name one; further ones follow"},
-    {"immediate_max", 4096, 0, 4096, {}, "bytes", true,
+    {"immediate_max", 3936, 0, 4096, {}, "bytes", true,
      "payload up to this travels within the message; more is read by its receiver"},
     {"timeout", 50, 1, 3600, {}, "s", true,
      "how long a transfer that has begun may take before the peer counts as lost"},

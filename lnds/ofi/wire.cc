@@ -76,12 +76,47 @@ struct FinWire {
 };
 static_assert(head_bytes + wire_size<FinWire>() == fin_bytes);
 
+struct ReadyWire {
+    Le<u64> transfer, reading;
+    Le<u32> count, reserved;
+    template <class F> static constexpr void fields(F&& f) {
+        f("transfer", &ReadyWire::transfer);
+        f("reading", &ReadyWire::reading);
+        f("count", &ReadyWire::count);
+        f("reserved", &ReadyWire::reserved);
+    }
+};
+static_assert(head_bytes + wire_size<ReadyWire>() == ready_bytes);
+
 constexpr Status broken{-EPROTO};
 
 // The bytes behind the head as a structure; what follows it stays in the reader.
 template <class T> bool read_body(Reader& reader, T& out) {
     reader.bytes(head_bytes);
     return reader.read(out);
+}
+
+// Exactly so many, none of them empty.
+bool read_segments(Reader& reader, u32 count, std::vector<Segment>& out, u64& total) {
+    if (count == 0 || count > segments_max || reader.remaining() != u64{count} * segment_bytes)
+        return false;
+    for (u32 i = 0; i < count; ++i) {
+        SegmentWire segment{};
+        if (!reader.read(segment) || segment.len == 0) return false;
+        total += segment.len;
+        out.push_back({.address = segment.address, .key = segment.key, .len = segment.len});
+    }
+    return true;
+}
+
+void write_segments(Writer& writer, const std::vector<Segment>& segments) {
+    for (const Segment& segment : segments) {
+        SegmentWire wire{};
+        wire.address = segment.address;
+        wire.key = segment.key;
+        wire.len = segment.len;
+        CHECK(writer.write(wire));
+    }
 }
 
 bool good_status(i32 status) {
@@ -116,7 +151,7 @@ Result<Head> decode_head(std::span<const std::byte> bytes) {
     if (!Reader(bytes).read(wire) || wire.magic != magic) return broken;
     if (wire.version < version_min || wire.version > version_max) return Status(-EPROTONOSUPPORT);
     if (wire.type < static_cast<u8>(Type::hello_request) ||
-        wire.type > static_cast<u8>(Type::bye))
+        wire.type > static_cast<u8>(Type::written))
         return broken;
     if (wire.length < head_bytes || wire.length > bytes.size()) return broken;
     Head head{.version = wire.version,
@@ -165,20 +200,23 @@ Result<Bulk> decode_bulk(std::span<const std::byte> bytes) {
     if (!hdr.ok()) return hdr.status();
     Reader reader(bytes.subspan(immediate_bytes));
     BulkWire wire{};
-    if (!reader.read(wire) || wire.count == 0 || wire.count > segments_max ||
-        reader.remaining() != u64{wire.count} * segment_bytes)
-        return broken;
+    if (!reader.read(wire)) return broken;
     Bulk bulk{.hdr = *hdr, .transfer = wire.transfer, .segments = {}};
+    if (wire.count == 0 && reader.remaining() == 0 && hdr->payload_length > 0) return bulk;
     u64 total = 0;
-    for (u32 i = 0; i < wire.count; ++i) {
-        SegmentWire segment{};
-        if (!reader.read(segment) || segment.len == 0) return broken;
-        total += segment.len;
-        bulk.segments.push_back(
-            {.address = segment.address, .key = segment.key, .len = segment.len});
-    }
-    if (total != hdr->payload_length) return broken;
+    if (!read_segments(reader, wire.count, bulk.segments, total) || total != hdr->payload_length)
+        return broken;
     return bulk;
+}
+
+Result<Ready> decode_ready(std::span<const std::byte> bytes) {
+    Reader reader(bytes);
+    ReadyWire wire{};
+    if (!read_body(reader, wire)) return broken;
+    Ready ready{.transfer = wire.transfer, .reading = wire.reading, .segments = {}};
+    u64 total = 0;
+    if (!read_segments(reader, wire.count, ready.segments, total)) return broken;
+    return ready;
 }
 
 Result<Done> decode_done(std::span<const std::byte> bytes) {
@@ -235,13 +273,7 @@ u32 encode(Head head, const Bulk& bulk, std::span<std::byte> to) {
     wire.transfer = bulk.transfer;
     wire.count = static_cast<u32>(bulk.segments.size());
     CHECK(rest.write(wire));
-    for (const Segment& segment : bulk.segments) {
-        SegmentWire each{};
-        each.address = segment.address;
-        each.key = segment.key;
-        each.len = segment.len;
-        CHECK(rest.write(each));
-    }
+    write_segments(rest, bulk.segments);
     return head.length;
 }
 
@@ -255,8 +287,21 @@ u32 encode(Head head, const Done& done, std::span<std::byte> to) {
     return put(head, wire, to);
 }
 
+u32 encode(Head head, const Ready& ready, std::span<std::byte> to) {
+    head.type = Type::ready;
+    head.length = ready_bytes + static_cast<u32>(ready.segments.size()) * segment_bytes;
+    Writer writer(to);
+    put_head(writer, head);
+    ReadyWire wire{};
+    wire.transfer = ready.transfer;
+    wire.reading = ready.reading;
+    wire.count = static_cast<u32>(ready.segments.size());
+    CHECK(writer.write(wire));
+    write_segments(writer, ready.segments);
+    return head.length;
+}
+
 u32 encode(Head head, const Fin& fin, std::span<std::byte> to) {
-    head.type = Type::fin;
     FinWire wire{};
     wire.reading = fin.reading;
     wire.status = fin.status;

@@ -20,11 +20,13 @@ enum class Type : u8 {
     hello_request = 1,
     hello_answer,
     immediate,  // an LNet message with its payload
-    bulk,       // an LNet message whose payload the receiver reads
-    done,       // the receiver has read it, or will not
+    bulk,       // an LNet message whose payload the receiver reads, or names memory for
+    done,       // the receiver has read it, or wants none
     fin,        // the answer: whether what was read was still valid
     credits,    // only returns credits
     bye,        // the sender ends the session
+    ready,      // memory that the payload may be written to
+    written,    // it was
 };
 
 struct HeadWire {
@@ -73,7 +75,7 @@ struct Hello {
 };
 constexpr u32 hello_bytes = head_bytes + 44;
 
-// A piece of memory of the sender that the receiver may read.
+// A piece of memory of the sender that the receiver may read or write.
 struct Segment {
     u64 address = 0, key = 0;
     u32 len = 0;
@@ -87,9 +89,16 @@ constexpr u32 message_bytes_max = bulk_bytes + segments_max * segment_bytes;
 
 struct Bulk {
     Hdr hdr;
-    u64 transfer = 0;  // the sender's name for it
+    u64 transfer = 0;               // the sender's name for it
+    std::vector<Segment> segments;  // none: the sender writes, once it is told where
+};
+
+struct Ready {
+    u64 transfer = 0;  // of the bulk message
+    u64 reading = 0;   // the receiver's name for it
     std::vector<Segment> segments;
 };
+constexpr u32 ready_bytes = head_bytes + 24;  // and the segments
 
 struct Done {
     u64 transfer = 0;  // of the bulk message
@@ -115,7 +124,8 @@ Result<Hello> decode_hello(std::span<const std::byte>);
 Result<Hdr> decode_immediate(std::span<const std::byte>, std::span<const std::byte>& payload);
 Result<Bulk> decode_bulk(std::span<const std::byte>);
 Result<Done> decode_done(std::span<const std::byte>);
-Result<Fin> decode_fin(std::span<const std::byte>);
+Result<Fin> decode_fin(std::span<const std::byte>);  // WRITTEN too
+Result<Ready> decode_ready(std::span<const std::byte>);
 
 // Write whole messages; each gives its length, which it also puts into the head. The span is long
 // enough.
@@ -123,7 +133,8 @@ u32 encode(Head, const Hello&, std::span<std::byte>);
 u32 encode_immediate(Head, const Hdr&, const MemView& payload, std::span<std::byte>);
 u32 encode(Head, const Bulk&, std::span<std::byte>);
 u32 encode(Head, const Done&, std::span<std::byte>);
-u32 encode(Head, const Fin&, std::span<std::byte>);
+u32 encode(Head, const Fin&, std::span<std::byte>);  // or WRITTEN, as the head says
+u32 encode(Head, const Ready&, std::span<std::byte>);
 u32 encode_head(Head, std::span<std::byte>);  // credits, bye
 
 }  // namespace ulnet::ofi

@@ -23,7 +23,7 @@ class Exchange : public testing::TestWithParam<Provider> {
 TEST_P(Exchange, Row7_10_SizesAndShapes) {
     World world(GetParam());
     const auto a = world.node(1), b = world.node(2);
-    for (const u32 len : {0u, 1u, 4095u, 4096u, 4097u, 65536u, 1u << 20}) {
+    for (const u32 len : {0u, 1u, 3935u, 3936u, 3937u, 4096u, 65537u, 1u << 20}) {
         exchange(*a, *b, 1, 2, len);
         exchange(*b, *a, 2, 1, len);
     }

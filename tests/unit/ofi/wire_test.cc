@@ -158,7 +158,7 @@ TEST(OfiWire, WrongFieldsAreRefused) {
     EXPECT_FALSE(decode_head(changed(done_hex, 0, 0)).ok());              // magic
     EXPECT_EQ(decode_head(changed(done_hex, 4, 2)).status(), Status(-EPROTONOSUPPORT));
     EXPECT_FALSE(decode_head(changed(done_hex, 5, 0)).ok());              // type
-    EXPECT_FALSE(decode_head(changed(done_hex, 5, 9)).ok());
+    EXPECT_FALSE(decode_head(changed(done_hex, 5, 11)).ok());
     EXPECT_FALSE(decode_head(changed(done_hex, 8, 0x59)).ok());           // longer than it is
     EXPECT_FALSE(decode_head(changed(done_hex, 8, 63)).ok());
     EXPECT_FALSE(decode_head(changed(done_hex, 24, 13)).ok());            // a NID of 21 bytes
@@ -166,6 +166,7 @@ TEST(OfiWire, WrongFieldsAreRefused) {
     EXPECT_FALSE(decode_hello(changed(hello_hex, 66, 1)).ok());           // context 1 of 1
     EXPECT_FALSE(decode_hello(changed(hello_hex, 96, 0)).ok());           // no credits
     EXPECT_FALSE(decode_hello(changed(hello_hex, 101, 0)).ok());          // message_max of 176
+    EXPECT_FALSE(decode_bulk(changed(bulk_hex, 168, 0)).ok());
     EXPECT_FALSE(decode_bulk(changed(bulk_hex, 168, 3)).ok());            // segments
     EXPECT_FALSE(decode_bulk(changed(bulk_hex, 169, 2)).ok());
     EXPECT_FALSE(decode_bulk(changed(bulk_hex, 193, 0)).ok());            // an empty one
