@@ -62,8 +62,8 @@ class MemNotes {
 };
 
 // Memory of the user in at most frags_max pieces. Does not own the bytes; it and they outlive
-// every message on it. Immutable, so any thread may read it. Drivers that register memory do so once
-// a Mem, at its first message, and undo it when the Mem goes: it must go before its bytes are
+// every message on it. Immutable, so any thread may read it. Drivers that register memory do so
+// once a Mem, at its first message, and undo it when the Mem goes: it must go before its bytes are
 // unmapped, and no copy of it is made where many messages use the same memory.
 class Mem {
  public:

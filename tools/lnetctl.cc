@@ -137,8 +137,7 @@ bool parse_fields(const Verb& verb, const Words& words, Value& args, bool& help_
         for (const Field& candidate : verb.fields)
             if (field == nullptr && candidate.letter == each.letter) field = &candidate;
         const bool list = field->type == FieldType::nids || field->type == FieldType::interfaces ||
-                          field->type == FieldType::tunables ||
-                          field->type == FieldType::addresses;
+                          field->type == FieldType::tunables || field->type == FieldType::addresses;
         if (field->type == FieldType::flag) {
             args.set(field->name, true);
         } else if (field->type == FieldType::level && each.value.empty()) {

@@ -2,10 +2,10 @@
 // least recently used ones dropped beyond a limit, each range registered once however many messages
 // and Mems use it.
 //
-// Safe under munmap: a registration lives at most as long as a Mem that has the range (cpt/mem.h), so
-// new memory at an old address is registered anew. Safe under fork: a child must not use the
-// parent's Mems; what it does with its own memory concerns nobody here, and providers that pin pages
-// need a kernel that copies these at the fork (5.12).
+// Safe under munmap: a registration lives at most as long as a Mem that has the range (cpt/mem.h),
+// so new memory at an old address is registered anew. Safe under fork: a child must not use the
+// parent's Mems; what it does with its own memory concerns nobody here, and providers that pin
+// pages need a kernel that copies these at the fork (5.12).
 //
 // Any thread. `make` and the destructor of a Reg run with the cache's lock held: they may take leaf
 // locks only.

@@ -11,8 +11,8 @@
 namespace ulnet::ofi {
 
 // Without an entry in `addresses` of the NI: the NID's number is an IPv4 address, the port is the
-// tunable `service`; with shm the name is "ulnet-" and the NID. Context k has the port plus k, or the
-// name with ".k" behind it.
+// tunable `service`; with shm the name is "ulnet-" and the NID. Context k has the port plus k, or
+// the name with ".k" behind it.
 class AddressBook {
  public:
     AddressBook(const NiConfig&, Provider, u32 service);

@@ -32,8 +32,7 @@ socklen_t address_of(const std::string& name, sockaddr_un& out) {
 }
 
 void* mapped(int fd) {
-    void* const memory =
-        ::mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void* const memory = ::mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     ::close(fd);
     return memory == MAP_FAILED ? nullptr : memory;
 }

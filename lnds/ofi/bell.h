@@ -1,6 +1,6 @@
-// Waking a context of provider shm, which cannot wait for messages by itself: a page in shared memory
-// says whether its worker sleeps, and a socket wakes it. One line of a protocol of two words, beside
-// libfabric's own files (docs/wire/ofi.md). The owner's and the ringers' sides.
+// Waking a context of provider shm, which cannot wait for messages by itself: a page in shared
+// memory says whether its worker sleeps, and a socket wakes it. One line of a protocol of two
+// words, beside libfabric's own files (docs/wire/ofi.md). The owner's and the ringers' sides.
 #pragma once
 
 #include <atomic>

@@ -7,10 +7,11 @@
 namespace ulnet::ofi {
 namespace {
 
-constexpr Duration tick = std::chrono::milliseconds(100);       // deadlines are looked at so often
-constexpr Duration retry = std::chrono::microseconds(500);      // of what the endpoint did not take
-constexpr Duration bye_time = std::chrono::milliseconds(200);   // for the last words
+constexpr Duration tick = std::chrono::milliseconds(100);      // deadlines are looked at so often
+constexpr Duration retry = std::chrono::microseconds(500);     // of what the endpoint did not take
+constexpr Duration bye_time = std::chrono::milliseconds(200);  // for the last words
 constexpr std::size_t todo_max = 4096;
+constexpr int rounds_max = 8;  // of one step
 
 }  // namespace
 
@@ -149,8 +150,8 @@ unsigned Context::poll(Budget&) {
 }
 
 Armed Context::arm() {
-    const i64 quiet_ns = sched_.now().time_since_epoch().count() -
-                         last_work_ns_.load(std::memory_order_relaxed);
+    const i64 quiet_ns =
+        sched_.now().time_since_epoch().count() - last_work_ns_.load(std::memory_order_relaxed);
     if (quiet_ns < tunables_.get(Tunable::poll_us) * 1000) return Armed::busy;
     bool found = false, sleeps = false;
     {
@@ -178,19 +179,25 @@ bool Context::step(Budget& budget) {
         const std::lock_guard guard(endpoint_lock_);
         more = collect() == completions_max;
     }
-    take_inbox();
-    for (const Completion& completion : todo_) {
-        work_off(completion);
-        budget.take(1, completion.bytes);
+    // What the core answers from within our calls is worked off at once.
+    for (int round = 0; round < rounds_max && take_inbox(); ++round) {
+        for (const Completion& completion : todo_) {
+            work_off(completion);
+            budget.take(1, completion.bytes);
+        }
+        todo_.clear();
     }
-    todo_.clear();
     repost();
-    expire(now);
+    if (now >= look_at_ || closing_) {
+        look_at_ = now + tick;
+        expire(now);
+    }
     set_alarm(now);
     return more;
 }
 
-void Context::take_inbox() {
+// False: there was nothing.
+bool Context::take_inbox() {
     Inbox in;
     {
         const std::lock_guard guard(inbox_lock_);
@@ -201,6 +208,9 @@ void Context::take_inbox() {
         todo_.swap(inbox_.completions);
         in.close = std::exchange(inbox_.close, false);
     }
+    if (in.sends.empty() && in.answers.empty() && in.drops.empty() && in.hellos.empty() &&
+        todo_.empty() && !in.close)
+        return false;
     while (Msg* const msg = in.sends.pop_front()) {
         Peer* const peer = closing_ ? nullptr : peer_of(msg->next_hop.nid);
         if (peer == nullptr) {
@@ -224,6 +234,7 @@ void Context::take_inbox() {
         lose(peer, Status(-EHOSTDOWN), Health::remote_dropped);
     }
     if (in.close) begin_to_close(sched_.now());
+    return true;
 }
 
 void Context::work_off(const Completion& completion) {
@@ -292,18 +303,23 @@ bool Context::waits_for_endpoint() const {
            (bell_ != nullptr && !posted_.empty());
 }
 
+// Deadlines are looked at every tick while there may be some: as cheap as it can be in a step.
 void Context::set_alarm(Instant now) {
-    const bool pending =
- closing_ ? !endpoint_closed_
-                                  : !transfers_.empty() || !rxs_.empty() ||
-                                        std::any_of(peers_.begin(), peers_.end(), [](auto& each) {
-                                            return !each.second->waiting.empty();
-                                        });
-    const bool blocked = waits_for_endpoint();
+    const bool soon = waits_for_endpoint() || (closing_ && !endpoint_closed_);
+    // One that is due fires just now, and this step may be what it has woken.
+    const bool armed = alarms_.load(std::memory_order_acquire) != 0 && armed_for_ > now;
+    if (armed && (!soon || armed_for_ <= now + retry)) return;
+    if (!soon && (closing_ || !has_deadlines())) return;
     if (sched_.cancel(alarm_)) alarms_.fetch_sub(1, std::memory_order_acq_rel);
-    if (!pending && !blocked) return;
     alarms_.fetch_add(1, std::memory_order_relaxed);
-    sched_.arm(cpt(), alarm_, now + (blocked || closing_ ? retry : tick));
+    armed_for_ = now + (soon ? retry : tick);
+    sched_.arm(cpt(), alarm_, armed_for_);
+}
+
+bool Context::has_deadlines() const {
+    return !transfers_.empty() || !rxs_.empty() ||
+           std::any_of(peers_.begin(), peers_.end(),
+                       [](const auto& each) { return !each.second->waiting.empty(); });
 }
 
 // --- the end

@@ -37,8 +37,8 @@ struct RxBuffer : Op {
     bool released = false;
 };
 
-// A read for an Rx or a write for a Transfer. Of nobody (0) once that is over: then it waits for its
-// completion only.
+// A read for an Rx or a write for a Transfer. Of nobody (0) once that is over: then it waits for
+// its completion only.
 struct MoveOp : Op, ListHook<MoveOp> {
     u64 id = 0;
 };
@@ -158,11 +158,12 @@ class Context final : private Strand, private Poller {
     unsigned poll(Budget&) override;
     Armed arm() override;
     int wait_fd() const override;
-    void take_inbox();
+    bool take_inbox();
     unsigned collect();  // with the endpoint's lock
     void work_off(const Completion&);
     void wake_by_alarm();
     bool waits_for_endpoint() const;
+    bool has_deadlines() const;
     void set_alarm(Instant now);
     void expire(Instant now);
     void begin_to_close(Instant now);
@@ -213,8 +214,8 @@ class Context final : private Strand, private Poller {
     void answered(Rx&);
     void say_ready(Rx&);
     void ready(Peer&, Ready);
-    template <class Mover> Status move(Mover&, Op::Kind, u64 id, const MemView&,
-                                       const std::vector<Segment>&, u64 place);
+    template <class Mover>
+    Status move(Mover&, Op::Kind, u64 id, const MemView&, const std::vector<Segment>&, u64 place);
     void read_more(u64 id);
     void write_more(u64 id);
     void moved(MoveOp&, Status);
@@ -231,7 +232,7 @@ class Context final : private Strand, private Poller {
     mutable std::mutex endpoint_lock_;  // guards: *endpoint_
     std::unique_ptr<Endpoint> endpoint_;
     std::unique_ptr<Bell> bell_;  // shm; with the endpoint's lock
-    std::mutex inbox_lock_;  // guards: inbox_; taken last
+    std::mutex inbox_lock_;       // guards: inbox_; taken last
     Inbox inbox_;
     std::atomic<i64> last_work_ns_{0};
 
@@ -251,13 +252,13 @@ class Context final : private Strand, private Poller {
     std::vector<Completion> todo_;
     u64 next_id_ = 1;
     bool closing_ = false, endpoint_closed_ = false;
-    Instant close_at_{};
+    Instant close_at_{}, look_at_{}, armed_for_{};
     ulnet::Task* closed_ = nullptr;
     Alarm alarm_{*this};
     Later later_{*this};
-    std::atomic<u32> alarms_{0};           // armed or firing
-    std::atomic<bool> poller_in_{false};   // until it is removed
-    mutable std::mutex shown_lock_;        // guards: shown_
+    std::atomic<u32> alarms_{0};          // armed or firing
+    std::atomic<bool> poller_in_{false};  // until it is removed
+    mutable std::mutex shown_lock_;       // guards: shown_
     std::unordered_map<Nid, PeerState, NidHash> shown_;
     std::array<std::atomic<u64>, static_cast<std::size_t>(Count::count_)> counts_{};
 };

@@ -192,8 +192,8 @@ Status Endpoint::send(Op& op, std::span<const std::byte> bytes, u64 place) {
 
 Status Endpoint::move(Op& op, std::span<const iovec> pieces, u64 address, u64 key, u64 place) {
     const auto call = op.kind == Op::Kind::write ? fi_writev : fi_readv;
-    return status_of(call(ep_, pieces.data(), nullptr, pieces.size(), place, address, key,
-                          &op.context));
+    return status_of(
+        call(ep_, pieces.data(), nullptr, pieces.size(), place, address, key, &op.context));
 }
 
 Status Endpoint::give_buffer(Op& op, std::span<std::byte> bytes) {
@@ -245,8 +245,7 @@ Result<Region> Endpoint::expose(std::byte* base, u64 len) {
     const std::lock_guard guard(lock_);
     fid_mr* mr = nullptr;
     const u64 access = writes(provider_) ? FI_REMOTE_WRITE : FI_REMOTE_READ;
-    const int code = fi_mr_reg(domain_, base, len, access, 0,
-                               next_key_++, 0, &mr, nullptr);
+    const int code = fi_mr_reg(domain_, base, len, access, 0, next_key_++, 0, &mr, nullptr);
     if (code != 0) return status_of(code);
     const bool by_address = (info_->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0;
     return Region(mr, by_address ? reinterpret_cast<u64>(base) : 0, lock_);

@@ -34,8 +34,8 @@ struct Op {
 
 struct Completion {
     Op* op = nullptr;
-    Status status;               // what the provider says of a failed one
-    std::byte* data = nullptr;   // a message that came: where and how long it is
+    Status status;              // what the provider says of a failed one
+    std::byte* data = nullptr;  // a message that came: where and how long it is
     std::size_t bytes = 0;
     bool released = false;  // a buffer for messages is used up
 };
@@ -75,8 +75,8 @@ class Endpoint {
 
     // EAGAIN: later. The bytes and the Op stay until the completion.
     Status send(Op&, std::span<const std::byte>, u64 place);
-    // Between the pieces, at most pieces_max() of them, and the peer's memory from `address` on; which
-    // way says the Op. What is sent after a write comes after its data.
+    // Between the pieces, at most pieces_max() of them, and the peer's memory from `address` on;
+    // which way says the Op. What is sent after a write comes after its data.
     Status move(Op&, std::span<const iovec>, u64 address, u64 key, u64 place);
     Status give_buffer(Op&, std::span<std::byte>);
     unsigned pieces_max() const;

@@ -98,7 +98,8 @@ void Context::show(Peer& peer, const Hdr& hdr, std::unique_ptr<Rx> made) {
     rx.session = peer.sessions.mine();
     rx.id = next_id_++;
     rxs_.emplace(rx.id, std::move(made));
-    const Status status = up_.arrived(hdr, {peer.nid, hdr.src_pid}, {.driver = &rx, .id = rx.id}, {});
+    const Status status =
+        up_.arrived(hdr, {peer.nid, hdr.src_pid}, {.driver = &rx, .id = rx.id}, {});
     if (status.ok()) return;
     if (rx.buffer != nullptr) release(*rx.buffer);
     rxs_.erase(rx.id);
@@ -109,8 +110,8 @@ void Context::show(Peer& peer, const Hdr& hdr, std::unique_ptr<Rx> made) {
 // valid when it did.
 void Context::done(Peer& peer, const Done& said) {
     const auto found = transfers_.find(said.transfer);
-    const bool valid = found != transfers_.end() && found->second.peer == &peer &&
-                       !found->second.moving;
+    const bool valid =
+        found != transfers_.end() && found->second.peer == &peer && !found->second.moving;
     if (valid)
         end_transfer(said.transfer, Status(said.status),
                      said.status == 0 ? Health::ok : Health::remote_error);

@@ -9,7 +9,9 @@ class OfiLnd final : public Lnd {
  public:
     std::string_view name() const override { return "kfi"; }
     NetType net_type() const override { return NetType::kfi; }
-    LndCaps caps() const override { return {.timeout = std::chrono::seconds(50), .busy_poll = true}; }
+    LndCaps caps() const override {
+        return {.timeout = std::chrono::seconds(50), .busy_poll = true};
+    }
     std::span<const TunableSpec> tunables() const override { return tunable_specs(); }
     Error check_addresses(const NiConfig& config) const override {
         const Provider provider = Tunables(config.tunables).provider();

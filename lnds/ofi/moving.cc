@@ -1,6 +1,6 @@
-// The answers of the core, and the moving of payload. Either the receiver reads: all reads at once as
-// far as the endpoint takes them, then DONE, then FIN. Or it says READY, and the sender writes, and
-// says WRITTEN behind the data. The strand.
+// The answers of the core, and the moving of payload. Either the receiver reads: all reads at once
+// as far as the endpoint takes them, then DONE, then FIN. Or it says READY, and the sender writes,
+// and says WRITTEN behind the data. The strand.
 #include <cerrno>
 
 #include "lnds/ofi/context.h"
@@ -41,8 +41,7 @@ void Context::say_ready(Rx& rx) {
     for (u32 at = 0; at < rx.len;) {
         const unsigned count = rx.into->payload.gather(at, pieces);
         for (unsigned i = 0; i < count && at < rx.len; ++i) {
-            const u32 len =
-                static_cast<u32>(std::min<std::size_t>(pieces[i].iov_len, rx.len - at));
+            const u32 len = static_cast<u32>(std::min<std::size_t>(pieces[i].iov_len, rx.len - at));
             Result<Region> region =
                 endpoint_->expose(static_cast<std::byte*>(pieces[i].iov_base), len);
             if (!region.ok()) {
@@ -102,8 +101,8 @@ Status Context::move(Mover& mover, Op::Kind kind, u64 id, const MemView& here,
 void Context::read_more(u64 id) {
     Rx& rx = *rxs_.at(id);
     if (rx.state != Rx::State::reading || !rx.status.ok()) return;
-    const Status status = move(rx.move, Op::Kind::read, id, rx.into->payload, rx.segments.segments,
-                               rx.peer->place);
+    const Status status =
+        move(rx.move, Op::Kind::read, id, rx.into->payload, rx.segments.segments, rx.peer->place);
     if (status == Status(-EAGAIN)) return blocked_moves_.push_back(id);
     if (!status.ok()) rx.status = status;
     if (rx.move.under_way == 0) all_read(rx);

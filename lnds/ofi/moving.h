@@ -1,5 +1,5 @@
-// Moving payload between memory here and segments of memory there, piece by piece: what is next, and
-// how far it has come. Pure; one thread at a time.
+// Moving payload between memory here and segments of memory there, piece by piece: what is next,
+// and how far it has come. Pure; one thread at a time.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// The libfabric driver: network type kfi. What lnetd needs of it. docs/wire/ofi.md has its dialogue.
+// The libfabric driver: network type kfi. What lnetd needs of it. docs/wire/ofi.md has its
+// dialogue.
 #pragma once
 
 #include <memory>

@@ -1,8 +1,8 @@
-// What a context knows of a peer NI, and the rules of the HELLO: pure, so that every order of events
-// can be tested. Used by the peer's context alone, one thread at a time.
+// What a context knows of a peer NI, and the rules of the HELLO: pure, so that every order of
+// events can be tested. Used by the peer's context alone, one thread at a time.
 //
-// A session is one direction's: a number that the receiver gave; a message that names another one is
-// of a former life of either end and is dropped. The epoch tells lives of a peer's NI apart.
+// A session is one direction's: a number that the receiver gave; a message that names another one
+// is of a former life of either end and is dropped. The epoch tells lives of a peer's NI apart.
 #pragma once
 
 #include "cpt/base/list.h"

@@ -1,5 +1,5 @@
-// HELLOs, and the end of sessions. The strand of the peer's home context; requests come to the first
-// context of an NI, which passes them on.
+// HELLOs, and the end of sessions. The strand of the peer's home context; requests come to the
+// first context of an NI, which passes them on.
 #include <cerrno>
 
 #include "lnds/ofi/context.h"
@@ -156,7 +156,8 @@ void Context::end_all_of(Peer& peer, Status status, Health health) {
     for (const u64 id : ids) conclude(*rxs_.at(id), status, health);
     std::vector<Msg*> ended;
     for (Out& out : posted_)
-        if (out.peer == &peer && out.msg != nullptr) ended.push_back(std::exchange(out.msg, nullptr));
+        if (out.peer == &peer && out.msg != nullptr)
+            ended.push_back(std::exchange(out.msg, nullptr));
     std::erase_if(blocked_outs_, [&](const std::unique_ptr<Out>& out) {
         if (out->peer != &peer) return false;
         if (out->msg != nullptr) ended.push_back(out->msg);

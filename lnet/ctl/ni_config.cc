@@ -101,8 +101,8 @@ std::string interface_names(const NiContext& context) {
     return text.empty() ? "none" : text;
 }
 
-// By NID: the interface is the one that has the address. A NID that has an entry in `addresses` needs
-// none: it may be any number, and is where the entry says.
+// By NID: the interface is the one that has the address. A NID that has an entry in `addresses`
+// needs none: it may be any number, and is where the entry says.
 Error from_nid(const Value& item, const NiConfig& common, const Value& args, NiContext& context,
                std::vector<NiConfig>& out) {
     const Result<Nid> nid = parse_nid(item.as_text());

@@ -78,8 +78,9 @@ TEST_P(Loss, Row7_5_OneHelloInFlight) {
     EXPECT_EQ(a->describe()["sessions"].as_int(), 0);
 }
 
-// A message whose payload nobody reads in time ends at its deadline; what the peer reads of it later
-// is not used, and keys are not used again (row 7.5). The memory is the next message's meanwhile.
+// A message whose payload nobody reads in time ends at its deadline; what the peer reads of it
+// later is not used, and keys are not used again (row 7.5). The memory is the next message's
+// meanwhile.
 TEST_P(Loss, Row7_5_CancelStorm) {
     std::atomic<bool> parks{true};
     const auto a = world.node(1);
@@ -108,7 +109,8 @@ TEST_P(Loss, Row7_5_CancelStorm) {
     }
 }
 
-// The peer is there but does nothing: transfers end at the NI's time-out, and the next ones go well.
+// The peer is there but does nothing: transfers end at the NI's time-out, and the next ones go
+// well.
 TEST_P(Loss, DropPeerAndGoOn) {
     const auto a = world.node(1), b = world.node(2);
     for (int round = 0; round < 10; ++round) {

@@ -1,5 +1,5 @@
-// The rules of the HELLO: every order in which requests, answers, losses and restarts of two peers can
-// meet ends with both naming what the other has given.
+// The rules of the HELLO: every order in which requests, answers, losses and restarts of two peers
+// can meet ends with both naming what the other has given.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -61,7 +61,8 @@ class Talk {
             // Each asks again as a node does: one that is not up at its interval, and one whose
             // messages are of no session when it is told so.
             for (u32 which : {0u, 1u}) {
-                const bool named_wrong = ends[which].sessions.theirs() != ends[1 - which].sessions.mine();
+                const bool named_wrong =
+                    ends[which].sessions.theirs() != ends[1 - which].sessions.mine();
                 if (ends[which].sessions.state() != PeerState::up || named_wrong) {
                     // The other end drops what it cannot place and asks itself.
                     ends[1 - which].sessions.state() == PeerState::up ? ask(which) : ask(1 - which);

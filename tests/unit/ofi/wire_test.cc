@@ -1,5 +1,5 @@
-// The messages of the libfabric driver: bytes as docs/wire/ofi.md has them, every truncation, and what
-// decoders refuse.
+// The messages of the libfabric driver: bytes as docs/wire/ofi.md has them, every truncation, and
+// what decoders refuse.
 #include <gtest/gtest.h>
 
 #include "lnds/ofi/wire.h"
@@ -14,7 +14,8 @@ Bytes bytes_of(std::string_view hex) {
     for (std::size_t i = 0; i < hex.size(); i += 2) {
         while (i < hex.size() && (hex[i] == ' ' || hex[i] == '\n')) ++i;
         if (i + 1 >= hex.size()) break;
-        bytes.push_back(static_cast<std::byte>(std::stoi(std::string(hex.substr(i, 2)), nullptr, 16)));
+        bytes.push_back(
+            static_cast<std::byte>(std::stoi(std::string(hex.substr(i, 2)), nullptr, 16)));
     }
     return bytes;
 }
@@ -39,7 +40,9 @@ const std::string hello_hex = "756b6669010100006c000000000000000000000000000000"
                               "08000000b018000000000000";
 std::string session_hex(std::string_view type, std::string_view length) {
     return "756b666901" + std::string(type) + "0000" + std::string(length) +
-           "00000003000000" "8877665544332211" + std::string(nids);
+           "00000003000000"
+           "8877665544332211" +
+           std::string(nids);
 }
 const std::string hdr_hex = "0010000000000012000000000000000000000000"
                             "0010000000000011000000000000000000000000"
@@ -52,7 +55,8 @@ const std::string bulk_hex = session_hex("04", "e0") + hdr_hex + "00200000" + pu
                              "00000000000000000a000000000000000010000000000000";
 const std::string immediate_hex =
     session_hex("03", "a4") + hdr_hex + "04000000" + put_hex + "01020304";
-const std::string done_hex = session_hex("05", "58") + "070000000000000021000000000000000000000000200000";
+const std::string done_hex =
+    session_hex("05", "58") + "070000000000000021000000000000000000000000200000";
 const std::string fin_hex = session_hex("06", "50") + "21000000000000008cffffff00000000";
 
 Hdr hdr(u32 length) {
@@ -155,23 +159,23 @@ TEST(OfiWire, WrongFieldsAreRefused) {
         bytes[at] = static_cast<std::byte>(value);
         return bytes;
     };
-    EXPECT_FALSE(decode_head(changed(done_hex, 0, 0)).ok());              // magic
+    EXPECT_FALSE(decode_head(changed(done_hex, 0, 0)).ok());  // magic
     EXPECT_EQ(decode_head(changed(done_hex, 4, 2)).status(), Status(-EPROTONOSUPPORT));
-    EXPECT_FALSE(decode_head(changed(done_hex, 5, 0)).ok());              // type
+    EXPECT_FALSE(decode_head(changed(done_hex, 5, 0)).ok());  // type
     EXPECT_FALSE(decode_head(changed(done_hex, 5, 11)).ok());
-    EXPECT_FALSE(decode_head(changed(done_hex, 8, 0x59)).ok());           // longer than it is
+    EXPECT_FALSE(decode_head(changed(done_hex, 8, 0x59)).ok());  // longer than it is
     EXPECT_FALSE(decode_head(changed(done_hex, 8, 63)).ok());
-    EXPECT_FALSE(decode_head(changed(done_hex, 24, 13)).ok());            // a NID of 21 bytes
-    EXPECT_FALSE(decode_hello(changed(hello_hex, 64, 2)).ok());           // low above high
-    EXPECT_FALSE(decode_hello(changed(hello_hex, 66, 1)).ok());           // context 1 of 1
-    EXPECT_FALSE(decode_hello(changed(hello_hex, 96, 0)).ok());           // no credits
-    EXPECT_FALSE(decode_hello(changed(hello_hex, 101, 0)).ok());          // message_max of 176
+    EXPECT_FALSE(decode_head(changed(done_hex, 24, 13)).ok());    // a NID of 21 bytes
+    EXPECT_FALSE(decode_hello(changed(hello_hex, 64, 2)).ok());   // low above high
+    EXPECT_FALSE(decode_hello(changed(hello_hex, 66, 1)).ok());   // context 1 of 1
+    EXPECT_FALSE(decode_hello(changed(hello_hex, 96, 0)).ok());   // no credits
+    EXPECT_FALSE(decode_hello(changed(hello_hex, 101, 0)).ok());  // message_max of 176
     EXPECT_FALSE(decode_bulk(changed(bulk_hex, 168, 0)).ok());
-    EXPECT_FALSE(decode_bulk(changed(bulk_hex, 168, 3)).ok());            // segments
+    EXPECT_FALSE(decode_bulk(changed(bulk_hex, 168, 3)).ok());  // segments
     EXPECT_FALSE(decode_bulk(changed(bulk_hex, 169, 2)).ok());
-    EXPECT_FALSE(decode_bulk(changed(bulk_hex, 193, 0)).ok());            // an empty one
-    EXPECT_FALSE(decode_bulk(changed(bulk_hex, 192, 1)).ok());            // sum and length differ
-    EXPECT_FALSE(decode_done(changed(done_hex, 80, 1)).ok());             // a positive errno
+    EXPECT_FALSE(decode_bulk(changed(bulk_hex, 193, 0)).ok());  // an empty one
+    EXPECT_FALSE(decode_bulk(changed(bulk_hex, 192, 1)).ok());  // sum and length differ
+    EXPECT_FALSE(decode_done(changed(done_hex, 80, 1)).ok());   // a positive errno
 }
 
 }  // namespace
