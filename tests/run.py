@@ -152,7 +152,7 @@ def environment(kind):
 
 
 def units(kind, limit_s=300):
-    folders = [os.path.join(ROOT, "build", kind, "tests", name) for name in ("unit", "sim", "fuzz")]
+    folders = [os.path.join(ROOT, "build", kind, "tests", name) for name in ("unit", "sim", "lnd", "fuzz")]
     names = sorted(os.path.join(path, f) for folder in folders
                    for path, _, files in os.walk(folder) for f in files
                    if f.startswith("unit_") and os.access(os.path.join(path, f), os.X_OK)

@@ -1,0 +1,39 @@
+// What the cases of the suite share: one Subject, made anew for each case.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "tests/lnd/core.h"
+
+namespace ulnet::lnd_test {
+
+class Suite : public testing::TestWithParam<Maker> {
+ protected:
+    std::unique_ptr<TestNode> node(u32 number, Core::Decide decide = {}) {
+        return std::make_unique<TestNode>(*subject, number, std::move(decide));
+    }
+    bool wait(const std::function<bool()>& condition) { return subject->bench().wait(condition); }
+    // Whom node 0 talks to: lo has nobody but itself.
+    bool alone() const { return subject->nodes == 1; }
+    bool ended(TestNode& of, const std::shared_ptr<TestMsg>& msg) {
+        return wait([&] { return of.core.ended(*msg); });
+    }
+    // Until a message gets from one to the other.
+    void reaches(TestNode& from, TestNode& to, u32 len) {
+        ASSERT_TRUE(wait([&] {
+            const u64 before = to.core.tally().received_ok;
+            const auto msg = from.send(to.nid(), ++ids, len);
+            return ended(from, msg) && msg->status.ok() &&
+                   wait([&] { return to.core.tally().received_ok > before; });
+        }));
+        EXPECT_EQ(to.core.tally().wrong_bytes, 0u);
+    }
+    const std::unique_ptr<Subject> subject = GetParam().make();
+    u64 ids = 0;
+};
+
+// For drivers with one node: said once, in the words of the capability.
+#define NEEDS_PEERS() \
+    if (alone()) return  // NOLINT: a node of this driver talks to itself only
+
+}  // namespace ulnet::lnd_test
