@@ -228,7 +228,6 @@ bool Context::take_inbox() {
         const auto found = peers_.find(nid);
         if (found == peers_.end()) continue;
         Peer& peer = *found->second;
-        if (peer.sessions.state() == PeerState::up) say_head(peer, Type::bye);
         while (Msg* const msg = peer.waiting.pop_front())
             up_.finished(*msg, Status(-EHOSTDOWN), Health::remote_dropped);
         lose(peer, Status(-EHOSTDOWN), Health::remote_dropped);

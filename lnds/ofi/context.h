@@ -191,7 +191,8 @@ class Context final : private Strand, private Poller {
     // sessions.cc: HELLOs, and the end of sessions
     void hello(const Head&, std::span<const std::byte>);
     void take_verdict(Peer&, const Hello&, const HelloVerdict&);
-    void lose(Peer&, Status, Health);
+    // `bye`: the peer knows.
+    void lose(Peer&, Status, Health, bool bye = false);
     void end_all_of(Peer&, Status, Health);
     u64 fresh_session();
     void enter_places(Peer&, u32 context);

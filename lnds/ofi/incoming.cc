@@ -80,7 +80,7 @@ void Context::of_session(Peer& peer, const Head& head, RxBuffer& buffer,
         break;
     }
     case Type::bye:
-        return lose(peer, Status(-ECONNRESET), Health::remote_error);
+        return lose(peer, Status(-ECONNRESET), Health::remote_error, true);
     default:
         break;
     }

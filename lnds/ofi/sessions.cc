@@ -64,6 +64,8 @@ void Context::leave_places(Peer& peer) {
 }
 
 void Context::ask(Peer& peer, Instant now) {
+    // With shm a place is memory of one life of the peer: it may have been the last one's.
+    if (bell_ && peer.sessions.state() == PeerState::asking) leave_places(peer);
     peer.sessions.ask(fresh_session());
     peer.ask_at = now + std::chrono::milliseconds(tunables_.get(Tunable::hello_interval));
     note(peer);
@@ -132,16 +134,22 @@ void Context::take_verdict(Peer& peer, const Hello& hello, const HelloVerdict& v
 }
 
 // The session is over; what was not sent yet waits for the next one.
-void Context::lose(Peer& peer, Status status, Health health) {
+void Context::lose(Peer& peer, Status status, Health health, bool bye) {
     const bool was_up = peer.sessions.state() == PeerState::up;
     peer.sessions.forget();
     leave_places(peer);
     end_all_of(peer, status, health);
     note(peer);
-    if (!was_up) return pump(peer);
-    add(Count::lost);
-    up_.peer_event(peer.nid, PeerEvent::down);
-    pump(peer);
+    if (was_up) {
+        add(Count::lost);
+        up_.peer_event(peer.nid, PeerEvent::down);
+    }
+    if (closing_) return;
+    // A request also tells the peer that the old session is over: it has not ended it itself.
+    if (was_up && !bye)
+        ask(peer, sched_.now());
+    else
+        pump(peer);
 }
 
 // All that belongs to the session, once the endpoint does nothing for it any more.

@@ -16,7 +16,8 @@ class Bench {
     // On a worker; returns once it has run.
     virtual void run(u32 node, const std::function<void()>& fn) = 0;
     // Until the condition holds; false: not in time. It is asked on the test's thread.
-    virtual bool wait(const std::function<bool()>& condition) = 0;
+    virtual bool wait(const std::function<bool()>& condition, Duration time = patience) = 0;
+    static constexpr Duration patience = std::chrono::seconds(30);
 };
 
 // A driver under test. Nodes are numbered from 0; all use one Bench.

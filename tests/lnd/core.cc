@@ -69,7 +69,7 @@ Status Core::arrived(const Hdr& hdr, const ProcessId& from, RxToken token, RdmaG
         const std::lock_guard guard(lock_);
         EXPECT_TRUE(open_) << "a message after the end";
         ++tally_.arrived;
-        tally_.order.push_back(hdr.match_bits);
+        tally_.order.push_back(number_of(hdr));
         parks = parks_;
         own = ni_;
     }
@@ -106,7 +106,7 @@ Status Core::arrived(const Hdr& hdr, const ProcessId& from, RxToken token, RdmaG
 }
 
 void Core::take(const Arrival& arrival, u32 len) {
-    auto msg = std::make_shared<TestMsg>(arrival.hdr.match_bits, len, 1 + len % 9, false);
+    auto msg = std::make_shared<TestMsg>(number_of(arrival.hdr), len, 1 + len % 9, false);
     LndNi* own = nullptr;
     {
         const std::lock_guard guard(lock_);
@@ -207,6 +207,7 @@ std::shared_ptr<TestMsg> TestNode::send(const Nid& to, u64 id, u32 len, u32 frag
     msg->hdr.dest_nid = to;
     msg->hdr.payload_length = len;
     msg->hdr.match_bits = id;
+    msg->hdr.handle = {.interface_cookie = 1, .object_cookie = id};
     msg->next_hop = {to, pid_lustre};
     core.sending(msg);
     subject_.bench().run(number_, [&] {

@@ -23,6 +23,12 @@ struct TestMsg : Msg {
     Status status;
 };
 
+// The number of a message: where its type has room for one.
+inline u64 number_of(const Hdr& hdr) {
+    return hdr.type == MsgType::reply || hdr.type == MsgType::get ? hdr.handle.object_cookie
+                                                                  : hdr.match_bits;
+}
+
 enum class Answer : u8 { take, cut, discard, park, refuse };
 
 struct Arrival {

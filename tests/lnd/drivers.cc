@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <thread>
 
 #include "lnds/lo/lo.h"
 #ifdef ULNET_WITH_OFI
@@ -23,8 +24,13 @@ class ThreadBench final : public Bench {
  public:
     Sched& sched(u32) override { return *sched_; }
     void run(u32, const std::function<void()>& fn) override { run_on(*sched_, 0, fn); }
-    bool wait(const std::function<bool()>& condition) override {
-        return sock::eventually(condition);
+    bool wait(const std::function<bool()>& condition, Duration time) override {
+        const Instant end = sched_->now() + time;
+        while (!condition()) {
+            if (sched_->now() >= end) return false;
+            std::this_thread::sleep_for(std::chrono::microseconds(200));
+        }
+        return true;
     }
 
  private:
@@ -46,10 +52,10 @@ class SimBench final : public Bench {
             over = true;
         });
         scheds_[node]->post(0, task);
-        EXPECT_TRUE(wait([&] { return over; }));
+        EXPECT_TRUE(wait([&] { return over; }, patience));
     }
-    bool wait(const std::function<bool()>& condition) override {
-        const Instant limit = engine_.now() + std::chrono::hours(1);
+    bool wait(const std::function<bool()>& condition, Duration time) override {
+        const Instant limit = engine_.now() + 10 * time;
         while (!condition())
             if (!engine_.step(limit)) return condition();
         return true;

@@ -106,7 +106,7 @@ TEST_P(Loss, RefusedMessages) {
     NEEDS_PEERS();
     const auto a = node(0);
     const auto b = node(1, [](const Hdr& hdr) {
-        return hdr.match_bits >= 1u << 20 ? Answer::refuse : Answer::take;
+        return number_of(hdr) >= 1u << 20 ? Answer::refuse : Answer::take;
     });
     for (const u64 refused : {1u << 20, 2u << 20, 3u << 20}) {
         for (const u32 len : {10u, 100000u}) {

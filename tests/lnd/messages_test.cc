@@ -51,7 +51,7 @@ TEST_P(Messages, SmallOnesArriveInOrder) {
 TEST_P(Messages, AnswersOfTheCore) {
     const auto decide = [](const Hdr& hdr) {
         constexpr Answer answers[] = {Answer::take, Answer::cut, Answer::discard, Answer::park};
-        return answers[hdr.match_bits % 4];
+        return answers[number_of(hdr) % 4];
     };
     const auto a = node(0, alone() ? Core::Decide(decide) : Core::Decide());
     const auto other = alone() ? nullptr : node(1, decide);
@@ -65,7 +65,7 @@ TEST_P(Messages, AnswersOfTheCore) {
         for (const Arrival& arrival : b.core.take_parked()) {
             ++answered;
             b.run([&](LndNi& ni) {
-                if (arrival.hdr.match_bits % 8 == 3)
+                if (number_of(arrival.hdr) % 8 == 3)
                     b.core.take(arrival, arrival.hdr.payload_length);
                 else
                     ni.receive(arrival.token, nullptr, 0);

@@ -25,7 +25,7 @@ TEST_P(Random, Operations) {
     const u32 count = std::min(3u, subject->nodes);
     const u64 salt = prng.next();
     const auto decide = [salt](const Hdr& hdr) {
-        switch ((hdr.match_bits * 2654435761u + salt) % 16) {
+        switch ((number_of(hdr) * 2654435761u + salt) % 16) {
         case 0: return Answer::discard;
         case 1: return Answer::cut;
         case 2: return Answer::park;
@@ -38,7 +38,7 @@ TEST_P(Random, Operations) {
         for (const auto& each : nodes)
             for (const Arrival& arrival : each->core.take_parked())
                 each->run([&](LndNi& ni) {
-                    if (arrival.hdr.match_bits % 2)
+                    if (number_of(arrival.hdr) % 2)
                         each->core.take(arrival, arrival.hdr.payload_length);
                     else
                         ni.receive(arrival.token, nullptr, 0);
