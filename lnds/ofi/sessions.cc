@@ -120,8 +120,9 @@ void Context::take_verdict(Peer& peer, const Hello& hello, const HelloVerdict& v
         end_all_of(peer, Status(-ECONNRESET), Health::remote_error);
     }
     if (!verdict.began) return;
-    // After a restart the old connection must go.
-    if (verdict.ended) leave_places(peer);
+    // After a restart the old connection must go; and what we have of a place of shm may be an old
+    // one's.
+    if (verdict.ended || bell_) leave_places(peer);
     enter_places(peer, hello.context);
     if (peer.place == no_place) return peer.sessions.forget();
     peer.credits = hello.credits;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lnet/ctl/value.h"
 #include "tests/lnd/core.h"
 
 namespace ulnet::lnd_test {
@@ -20,7 +21,7 @@ class Suite : public testing::TestWithParam<Maker> {
     }
     // Until a message gets from one to the other; it may be lost with a connection that ends.
     void reaches(TestNode& from, TestNode& to, u32 len) {
-        ASSERT_TRUE(wait([&] {
+        EXPECT_TRUE(wait([&] {
             const u64 before = to.core.tally().received_ok;
             const auto msg = from.send(to.nid(), ++ids, len);
             return ended(from, msg) && msg->status.ok() &&
@@ -28,6 +29,15 @@ class Suite : public testing::TestWithParam<Maker> {
                                          std::chrono::milliseconds(200));
         }));
         EXPECT_EQ(to.core.tally().wrong_bytes, 0u);
+        if (HasFailure()) describe({&from, &to});
+    }
+    // What the drivers say of themselves when something went wrong.
+    static void describe(std::initializer_list<TestNode*> nodes) {
+        for (TestNode* const node : nodes) {
+            ctl::Value shown;
+            node->run([&](LndNi& ni) { ni.describe(shown); });
+            ADD_FAILURE() << ctl::to_json(shown);
+        }
     }
     const std::unique_ptr<Subject> subject = GetParam().make();
     u64 ids = 0;
