@@ -28,7 +28,7 @@ import lib  # noqa: E402  (what the programs of tests/net share)
 
 CORES = os.cpu_count() or 1
 SIDE_BY_SIDE = CORES + 2  # tests wait more than they compute
-SHARDS = {"unit_selftest": 6, "unit_sock": 3}  # programs whose tests wait for seconds
+SHARDS = {"unit_selftest": 6, "unit_sock": 3, "unit_ofi": 3, "unit_lnd": 3}  # programs whose tests wait for seconds
 
 # Programs that run with each of these (ULNET_SOCK_IO).
 IO = ["epoll", "io_uring"] if lib.has_io_uring() else ["epoll"]
@@ -249,7 +249,7 @@ def stages(nightly):
         ("fuzz long", 2400, lambda: fuzz(1800, 120)),
         *[(f"bench {name}", 600, lambda name=name: [
             (f"bench {name}", (command, ["tools/dev", "bench", name], 900))])
-          for name in ("lst", "idle")],
+          for name in ("lst", "idle", "ofi")],
     ]
 
 

@@ -2,6 +2,7 @@
 #include "lnds/ofi/endpoint.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -12,7 +13,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <cstring>
 
 #include "cpt/base/check.h"
@@ -44,9 +47,18 @@ bool parse_host(const std::string& address, sockaddr_in& out) {
     return ::inet_pton(AF_INET, address.substr(0, colon).c_str(), &out.sin_addr) == 1;
 }
 
-// Of shm: the file that an endpoint has while it lives.
+// Of shm: whether the endpoint's memory is there, whole, and its process alive. It begins with a
+// version, flags and, written last, the process.
 bool is_there(const std::string& name) {
-    return ::access(("/dev/shm/" + name).c_str(), R_OK | W_OK) == 0;
+    const int fd = ::open(("/dev/shm/" + name).c_str(), O_RDWR | O_CLOEXEC);
+    if (fd < 0) return false;
+    struct {
+        u32 version_and_flags;
+        i32 process;
+    } begin{};
+    const bool read = ::pread(fd, &begin, sizeof begin, 0) == sizeof begin;
+    ::close(fd);
+    return read && begin.process > 0 && (::kill(begin.process, 0) == 0 || errno == EPERM);
 }
 
 struct InfoFree {

@@ -1,4 +1,5 @@
-// Fuzz target: the messages of the libfabric driver. What is decoded is encoded and decoded to the same.
+// Fuzz target: the messages of the libfabric driver. What is decoded is encoded and decoded to the
+// same.
 #include <vector>
 
 #include "lnds/ofi/wire.h"
@@ -22,8 +23,9 @@ void immediate(const Head& head, Bytes bytes) {
     CHECK(again_payload.size() == payload.size());
 }
 
-template <class Body> void there_and_back(const Head& head, Bytes bytes, const Result<Body>& body,
-                                          Result<Body> (*decode)(Bytes)) {
+template <class Body>
+void there_and_back(const Head& head, Bytes bytes, const Result<Body>& body,
+                    Result<Body> (*decode)(Bytes)) {
     if (!body.ok()) return;
     std::vector<std::byte> again(message_bytes_max);
     const u32 size = encode(head, *body, again);

@@ -107,9 +107,9 @@ class SockSubject final : public Subject {
     Bench& bench() override { return bench_; }
     std::unique_ptr<Lnd> make_lnd() override { return sock::make_sock_lnd(back_end_); }
     NiConfig config(u32 node) override {
-        return sock::ni_config(static_cast<u8>(node + 1), port_,
-                               {{sock::Tunable::min_reconnect_ms, 10},
-                                {sock::Tunable::max_reconnect_ms, 50}});
+        return sock::ni_config(
+            static_cast<u8>(node + 1), port_,
+            {{sock::Tunable::min_reconnect_ms, 10}, {sock::Tunable::max_reconnect_ms, 50}});
     }
 
  private:
@@ -125,9 +125,7 @@ class OfiSubject final : public Subject {
     Bench& bench() override { return bench_; }
     std::unique_ptr<Lnd> make_lnd() override { return ofi::make_ofi_lnd(); }
     NiConfig config(u32 node) override {
-        const auto nid = [](u32 number) {
-            return Nid::ipv4(Net::of(NetType::kfi, 0), number + 1);
-        };
+        const auto nid = [](u32 number) { return Nid::ipv4(Net::of(NetType::kfi, 0), number + 1); };
         NiConfig config = with_defaults(ofi::tunable_specs(), nid(node));
         const auto set = [&](ofi::Tunable which, i64 value) {
             config.tunables[static_cast<std::size_t>(which)] = value;
@@ -137,10 +135,10 @@ class OfiSubject final : public Subject {
         for (u32 each = 0; each < nodes; ++each) {
             const std::string host = "127.0.0." + std::to_string(each + 1) + ":";
             const std::string name = "ulnet-suite-" + std::to_string(::getpid()) + "-";
-            config.addresses.emplace_back(
-                nid(each), provider_ == ofi::Provider::shm
-                               ? name + std::to_string(port_) + "-" + std::to_string(each)
-                               : host + std::to_string(port_));
+            config.addresses.emplace_back(nid(each), provider_ == ofi::Provider::shm
+                                                         ? name + std::to_string(port_) + "-" +
+                                                               std::to_string(each)
+                                                         : host + std::to_string(port_));
         }
         return config;
     }
@@ -173,13 +171,9 @@ constexpr Maker all[] = {
      }},
 #ifdef ULNET_WITH_OFI
     {"ofi_tcp",
-     []() -> std::unique_ptr<Subject> {
-         return std::make_unique<OfiSubject>(ofi::Provider::tcp);
-     }},
+     []() -> std::unique_ptr<Subject> { return std::make_unique<OfiSubject>(ofi::Provider::tcp); }},
     {"ofi_shm",
-     []() -> std::unique_ptr<Subject> {
-         return std::make_unique<OfiSubject>(ofi::Provider::shm);
-     }},
+     []() -> std::unique_ptr<Subject> { return std::make_unique<OfiSubject>(ofi::Provider::shm); }},
 #endif
 };
 

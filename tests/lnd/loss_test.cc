@@ -13,8 +13,8 @@ TEST_P(Loss, NobodyThere) {
     const auto a = node(0);
     std::vector<std::shared_ptr<TestMsg>> msgs;
     for (const u32 len : {10u, 100000u})
-        msgs.push_back(a->send(subject->config(1).nid, ++ids, len, 1, MsgType::put,
-                               milliseconds(100)));
+        msgs.push_back(
+            a->send(subject->config(1).nid, ++ids, len, 1, MsgType::put, milliseconds(100)));
     for (const auto& msg : msgs) {
         ASSERT_TRUE(ended(*a, msg));
         EXPECT_FALSE(msg->status.ok());
@@ -37,8 +37,8 @@ TEST_P(Loss, CrossedFirstContact) {
     }
 }
 
-// The peer closes while idle, while much is on its way to it, from it, and while it has messages that
-// wait for its core. Then it comes back, with the same NID.
+// The peer closes while idle, while much is on its way to it, from it, and while it has messages
+// that wait for its core. Then it comes back, with the same NID.
 TEST_P(Loss, PeerGoesAndComesBack) {
     NEEDS_PEERS();
     const auto a = node(0);
@@ -92,8 +92,7 @@ TEST_P(Loss, DropPeerUnderLoad) {
     const auto a = node(0), b = node(1);
     for (int round = 0; round < 10; ++round) {
         std::vector<std::shared_ptr<TestMsg>> msgs;
-        for (int i = 0; i < 20; ++i)
-            msgs.push_back(a->send(b->nid(), ++ids, i % 2 ? 100 : 100000));
+        for (int i = 0; i < 20; ++i) msgs.push_back(a->send(b->nid(), ++ids, i % 2 ? 100 : 100000));
         a->run([&](LndNi& ni) { ni.drop_peer(b->nid()); });
         for (const auto& msg : msgs) ASSERT_TRUE(ended(*a, msg)) << round;
         reaches(*a, *b, 100);
@@ -111,8 +110,8 @@ TEST_P(Loss, RefusedMessages) {
     for (const u64 refused : {1u << 20, 2u << 20, 3u << 20}) {
         for (const u32 len : {10u, 100000u}) {
             const u64 before = b->core.tally().refused;
-            const auto msg = a->send(b->nid(), refused + len, len, 1, MsgType::put,
-                                     std::chrono::seconds(20));
+            const auto msg =
+                a->send(b->nid(), refused + len, len, 1, MsgType::put, std::chrono::seconds(20));
             ASSERT_TRUE(ended(*a, msg));
             ASSERT_TRUE(wait([&] { return b->core.tally().refused > before; }));
             reaches(*a, *b, 1000);

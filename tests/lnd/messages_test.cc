@@ -132,8 +132,7 @@ TEST_P(Messages, TunedAndDescribedUnderLoad) {
     reaches(*a, b, 50000);
 }
 
-INSTANTIATE_TEST_SUITE_P(Drivers, Messages,
-                         testing::ValuesIn(makers()),
+INSTANTIATE_TEST_SUITE_P(Drivers, Messages, testing::ValuesIn(makers()),
                          [](const auto& of) { return std::string(of.param.name); });
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Random operations on three nodes against a model: what was sent ends once; what a node took has the
-// bytes that were sent, and no message is taken twice. The seed is printed, and may be set:
+// Random operations on three nodes against a model: what was sent ends once; what a node took has
+// the bytes that were sent, and no message is taken twice. The seed is printed, and may be set:
 // ULNET_SEED.
 #include <cstdlib>
 #include <set>
@@ -26,10 +26,14 @@ TEST_P(Random, Operations) {
     const u64 salt = prng.next();
     const auto decide = [salt](const Hdr& hdr) {
         switch ((number_of(hdr) * 2654435761u + salt) % 16) {
-        case 0: return Answer::discard;
-        case 1: return Answer::cut;
-        case 2: return Answer::park;
-        default: return Answer::take;
+        case 0:
+            return Answer::discard;
+        case 1:
+            return Answer::cut;
+        case 2:
+            return Answer::park;
+        default:
+            return Answer::take;
         }
     };
     std::vector<std::unique_ptr<TestNode>> nodes;
@@ -49,17 +53,18 @@ TEST_P(Random, Operations) {
         const auto what = static_cast<u32>(prng.below(1000));
         const auto from = static_cast<u32>(prng.below(count));
         if (what == 0 && count > 1) {
-            nodes[from]->run(
-                [&](LndNi& ni) { ni.drop_peer(nodes[(from + 1) % count]->nid()); });
+            nodes[from]->run([&](LndNi& ni) { ni.drop_peer(nodes[(from + 1) % count]->nid()); });
         } else if (what < 20) {
             settle_parked();
         } else {
-            const u32 to = count == 1 ? 0 : (from + 1 + static_cast<u32>(prng.below(count - 1))) % count;
+            const u32 to =
+                count == 1 ? 0 : (from + 1 + static_cast<u32>(prng.below(count - 1))) % count;
             const u32 len = what < 30    ? static_cast<u32>(prng.below((1u << 20) + 1))
                             : what < 200 ? static_cast<u32>(prng.below(20000))
                                          : static_cast<u32>(prng.below(200));
             const MsgType type = what % 2 ? MsgType::put : MsgType::reply;
-            nodes[from]->send(nodes[to]->nid(), ++ids, len, 1 + static_cast<u32>(prng.below(8)), type);
+            nodes[from]->send(nodes[to]->nid(), ++ids, len, 1 + static_cast<u32>(prng.below(8)),
+                              type);
             ++sent;
         }
         // Not too many at once, or the test holds all memory there is.

@@ -44,7 +44,7 @@ class Suite : public testing::TestWithParam<Maker> {
 };
 
 // For drivers with one node: said once, in the words of the capability.
-#define NEEDS_PEERS() \
+#define NEEDS_PEERS()                                                                              \
     if (alone()) return  // NOLINT: a node of this driver talks to itself only
 
 }  // namespace ulnet::lnd_test

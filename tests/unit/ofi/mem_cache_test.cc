@@ -1,5 +1,5 @@
-// Registrations of memory: once a range, gone with the Mem, the least recently used dropped; and row
-// 7.4, new memory at an old address.
+// Registrations of memory: once a range, gone with the Mem, the least recently used dropped; and
+// row 7.4, new memory at an old address.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -167,7 +167,8 @@ TEST(OfiMemory, Row7_4_MapsAndForks) {
             msg->hdr.payload_length = msg->mem.size();
             sock::fill(msg->payload, round);
             pid_t child = -1;
-            if (round % 50 == 0 && (child = ::fork()) == 0) ::_exit(pages.data()[5] == pages.data()[5]);
+            if (round % 50 == 0 && (child = ::fork()) == 0)
+                ::_exit(pages.data()[5] == pages.data()[5]);
             a->send(msg);
             ASSERT_TRUE(a->core.wait([&] { return msg->finished == 1; }));
             ASSERT_TRUE(msg->status.ok());
