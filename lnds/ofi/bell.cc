@@ -94,7 +94,7 @@ Bell::~Bell() {
     ::close(fd_);
 }
 
-void Bell::sleep() {
+void Bell::lie_down() {
     page_->asleep().store(1, std::memory_order_seq_cst);
     std::atomic_thread_fence(std::memory_order_seq_cst);
 }

@@ -35,7 +35,7 @@ class Bell {
     Bell(const Bell&) = delete;
     int fd() const { return fd_; }
     // From now on who sends rings. What was sent before must be looked for once more after it.
-    void sleep();
+    void lie_down();
     void wake();
 
  private:

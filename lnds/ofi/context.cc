@@ -156,9 +156,9 @@ Armed Context::arm() {
     bool found = false, sleeps = false;
     {
         const std::lock_guard guard(endpoint_lock_);
-        if (bell_) bell_->sleep();
+        if (bell_) bell_->lie_down();
         found = collect() > 0;
-        sleeps = !found && (endpoint_closed_ || bell_ != nullptr || endpoint_->sleep());
+        sleeps = !found && (endpoint_closed_ || bell_ != nullptr || endpoint_->may_wait());
         if (bell_ && !sleeps) bell_->wake();
     }
     if (found) wake();

@@ -248,7 +248,7 @@ unsigned Endpoint::take_errors(std::span<Completion> out) {
     return 1;
 }
 
-bool Endpoint::sleep() {
+bool Endpoint::may_wait() {
     fid* const waits[] = {&cq_->fid};
     return fi_trywait(fabric_, const_cast<fid**>(waits), 1) == FI_SUCCESS;
 }

@@ -83,10 +83,10 @@ class Endpoint {
 
     // Does what the provider has to do, and tells what has ended.
     unsigned poll(std::span<Completion>);
-    // Readable when poll() would find something, once sleep() was true. -1: there is none.
+    // Readable when poll() would find something, once may_wait() was true. -1: there is none.
     int wait_fd() const { return wait_fd_; }
     // False: there is something already.
-    bool sleep();
+    bool may_wait();
 
     // Takes the lock itself.
     Result<Region> expose(std::byte* base, u64 len);

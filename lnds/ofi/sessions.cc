@@ -50,10 +50,15 @@ void Context::enter_places(Peer& peer, u32 context) {
     peer.place = context == 0 ? peer.door : enter(context);
 }
 
-// Ends the connections: what the peer is sending of our reads comes nowhere.
+// Ends the connections, all that belongs to the session ends next: what the peer is sending of our reads comes nowhere.
 void Context::leave_places(Peer& peer) {
     const u64 door = std::exchange(peer.door, no_place);
     const u64 place = std::exchange(peer.place, no_place);
+    // A place that was left means nothing to the endpoint. These are HELLOs and the like; messages
+    // end with their session.
+    std::erase_if(blocked_outs_, [&](const std::unique_ptr<Out>& out) {
+        return out->peer == &peer && out->msg == nullptr;
+    });
     const std::lock_guard guard(endpoint_lock_);
     if (endpoint_closed_) return;
     for (const u64 old : {door, place == door ? no_place : place}) {
@@ -115,14 +120,14 @@ void Context::hello(const Head& head, std::span<const std::byte> bytes) {
 }
 
 void Context::take_verdict(Peer& peer, const Hello& hello, const HelloVerdict& verdict) {
+    // After a restart the old connection must go; and what we have of a place of shm may be an old
+    // one's.
+    if (verdict.ended || (verdict.began && bell_)) leave_places(peer);
     if (verdict.ended) {
         add(Count::lost);
         end_all_of(peer, Status(-ECONNRESET), Health::remote_error);
     }
     if (!verdict.began) return;
-    // After a restart the old connection must go; and what we have of a place of shm may be an old
-    // one's.
-    if (verdict.ended || bell_) leave_places(peer);
     enter_places(peer, hello.context);
     if (peer.place == no_place) return peer.sessions.forget();
     peer.credits = hello.credits;

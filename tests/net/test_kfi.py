@@ -25,7 +25,8 @@ class Node(lib.Daemon):
           addresses:
 """
         for number, nid in enumerate(NIDS):
-            where = f"127.0.0.{number + 1}:6001" if self.provider == "tcp" else f"ulnet-kfi-{number}"
+            tcp = self.provider == "tcp"
+            where = f"127.0.0.{number + 1}:6001" if tcp else f"ulnet-kfi-{number}"
             text += f"              {nid}: {where}\n"
         text += f"          lnd tunables:\n              provider: {PROVIDERS[self.provider]}\n"
         if self.tcp:
