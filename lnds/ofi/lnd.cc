@@ -1,4 +1,7 @@
 // The driver: capabilities, and the opening of NIs.
+#include <atomic>
+#include <cerrno>
+
 #include "lnds/ofi/ni.h"
 #include "lnds/ofi/ofi.h"
 
@@ -25,10 +28,22 @@ class OfiLnd final : public Lnd {
     }
     Result<std::unique_ptr<LndNi>> open(const NiConfig& config, LndUp& up, Sched& sched,
                                         std::string& why) override {
-        auto ni = std::make_unique<OfiNi>(config, up, sched);
+        std::function<void()> gone = [] {};
+        if (Tunables(config.tunables).provider() == Provider::shm) {
+            if (shm_in_use_.exchange(true)) {
+                why = "provider: 'shm' is not allowed; this node has an interface of that provider "
+                      "already, and libfabric allows one in a process";
+                return Status(-EBUSY);
+            }
+            gone = [this] { shm_in_use_.store(false); };
+        }
+        auto ni = std::make_unique<OfiNi>(config, up, sched, std::move(gone));
         if (const Status status = ni->open(why); !status.ok()) return status;
         return std::unique_ptr<LndNi>(std::move(ni));
     }
+
+ private:
+    std::atomic<bool> shm_in_use_{false};
 };
 
 }  // namespace

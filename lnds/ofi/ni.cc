@@ -20,8 +20,8 @@ std::vector<CptId> cpts_of(const NiConfig& config, Sched& sched) {
 
 }  // namespace
 
-OfiNi::OfiNi(const NiConfig& config, LndUp& up, Sched& sched)
-    : sched_(sched), cpt_(config.cpts.empty() ? 0 : config.cpts.front()),
+OfiNi::OfiNi(const NiConfig& config, LndUp& up, Sched& sched, std::function<void()> gone)
+    : sched_(sched), gone_(std::move(gone)), cpt_(config.cpts.empty() ? 0 : config.cpts.front()),
       tunables_(config.tunables),
       book_(config, tunables_.provider(), tunables_.get_u32(Tunable::service)) {
     const std::vector<CptId> cpts = cpts_of(config, sched);
@@ -37,7 +37,10 @@ OfiNi::OfiNi(const NiConfig& config, LndUp& up, Sched& sched)
                                       book_, tunables_, up, sched, contexts_));
 }
 
-OfiNi::~OfiNi() = default;
+OfiNi::~OfiNi() {
+    contexts_.clear();
+    gone_();
+}
 
 Status OfiNi::open(std::string& why) {
     for (const auto& context : contexts_)

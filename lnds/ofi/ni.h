@@ -1,13 +1,16 @@
 // One NI of network type kfi: a context for each CPT it works on. Any worker.
 #pragma once
 
+#include <functional>
+
 #include "lnds/ofi/context.h"
 
 namespace ulnet::ofi {
 
 class OfiNi final : public LndNi {
  public:
-    OfiNi(const NiConfig&, LndUp&, Sched&);
+    // `gone` runs when the NI is destroyed.
+    OfiNi(const NiConfig&, LndUp&, Sched&, std::function<void()> gone);
     ~OfiNi() override;
     Status open(std::string& why);
 
@@ -31,6 +34,7 @@ class OfiNi final : public LndNi {
     Context& home(const Nid&) const;
 
     Sched& sched_;
+    const std::function<void()> gone_;
     const CptId cpt_;
     Tunables tunables_;
     const AddressBook book_;

@@ -50,7 +50,8 @@ void Context::enter_places(Peer& peer, u32 context) {
     peer.place = context == 0 ? peer.door : enter(context);
 }
 
-// Ends the connections, all that belongs to the session ends next: what the peer is sending of our reads comes nowhere.
+// Ends the connections, all that belongs to the session ends next: what the peer is sending of our
+// reads comes nowhere.
 void Context::leave_places(Peer& peer) {
     const u64 door = std::exchange(peer.door, no_place);
     const u64 place = std::exchange(peer.place, no_place);

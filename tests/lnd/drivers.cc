@@ -121,7 +121,10 @@ class SockSubject final : public Subject {
 #ifdef ULNET_WITH_OFI
 class OfiSubject final : public Subject {
  public:
-    explicit OfiSubject(ofi::Provider provider) : provider_(provider) { threshold = 3936; }
+    explicit OfiSubject(ofi::Provider provider) : provider_(provider) {
+        threshold = 3936;
+        comes_back = provider != ofi::Provider::shm;
+    }
     Bench& bench() override { return bench_; }
     std::unique_ptr<Lnd> make_lnd() override { return ofi::make_ofi_lnd(); }
     NiConfig config(u32 node) override {

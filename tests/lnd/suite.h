@@ -47,4 +47,8 @@ class Suite : public testing::TestWithParam<Maker> {
 #define NEEDS_PEERS()                                                                              \
     if (alone()) return  // NOLINT: a node of this driver talks to itself only
 
+#define NEEDS_COMING_BACK()                                                                        \
+    NEEDS_PEERS();                                                                                 \
+    if (!subject->comes_back) return  // NOLINT: see Subject::comes_back
+
 }  // namespace ulnet::lnd_test
