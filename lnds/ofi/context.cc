@@ -282,7 +282,7 @@ void Context::expire(Instant now) {
             up_.finished(msg, Status(-ETIMEDOUT), Health::network_timeout);
         }
         if (peer->sessions.state() != PeerState::asking) continue;
-        if (peer->waiting.empty()) {
+        if (peer->waiting.empty() && peer->tell_until <= now) {
             peer->sessions.forget();  // the next message begins anew
             note(*peer);
         } else if (peer->ask_at <= now) {
@@ -318,7 +318,10 @@ void Context::set_alarm(Instant now) {
 bool Context::has_deadlines() const {
     return !transfers_.empty() || !rxs_.empty() ||
            std::any_of(peers_.begin(), peers_.end(),
-                       [](const auto& each) { return !each.second->waiting.empty(); });
+                       [](const auto& each) {
+                           return !each.second->waiting.empty() ||
+                                  each.second->sessions.state() == PeerState::asking;
+                       });
 }
 
 // --- the end

@@ -94,6 +94,7 @@ struct Peer {
     u32 owed = 0;          // credits that it has not got back
     u32 granted = 0;       // messages that it may still send
     Instant ask_at{};      // again, while asking
+    Instant tell_until{};  // asks so long though nothing waits: the peer does not know yet
     List<Msg> waiting;     // not sent yet
 };
 

@@ -5,6 +5,12 @@
 #include "lnds/ofi/context.h"
 
 namespace ulnet::ofi {
+namespace {
+
+// How long a peer that does not answer is told that its session is over.
+constexpr Duration tell_time = std::chrono::seconds(5);
+
+}  // namespace
 
 u64 Context::fresh_session() {
     const u64 number = sched_.prng().next();
@@ -153,10 +159,9 @@ void Context::lose(Peer& peer, Status status, Health health, bool bye) {
     }
     if (closing_) return;
     // A request also tells the peer that the old session is over: it has not ended it itself.
-    if (was_up && !bye)
-        ask(peer, sched_.now());
-    else
-        pump(peer);
+    if (!was_up || bye) return pump(peer);
+    peer.tell_until = sched_.now() + tell_time;
+    ask(peer, sched_.now());
 }
 
 // All that belongs to the session, once the endpoint does nothing for it any more.
