@@ -115,10 +115,12 @@ void Context::describe(ctl::Value& peers) const {
     for (const auto& [nid, state] : shown_) {
         ctl::Value peer = ctl::Value::map();
         peer.set("nid", to_text(nid));
-        peer.set("state", state == PeerState::up       ? "up"
-                          : state == PeerState::asking ? "asking"
-                                                       : "idle");
+        peer.set("state", state.state == PeerState::up       ? "up"
+                          : state.state == PeerState::asking ? "asking"
+                                                             : "idle");
         peer.set("context", setup_.index);
+        peer.set("waiting", state.waiting);
+        peer.set("credits", state.credits);
         peers.push(std::move(peer));
     }
 }
@@ -273,6 +275,7 @@ void Context::expire(Instant now) {
         if (rx->deadline <= now) is_late(rx->peer);
     for (Peer* const peer : late) lose(*peer, Status(-ETIMEDOUT), Health::network_timeout);
     for (auto& [nid, peer] : peers_) {
+        note(*peer);
         if (peer->waiting.empty() && peer->sessions.state() != PeerState::asking) continue;
         for (auto at = peer->waiting.begin(); at != peer->waiting.end();) {
             Msg& msg = *at;
@@ -317,11 +320,10 @@ void Context::set_alarm(Instant now) {
 
 bool Context::has_deadlines() const {
     return !transfers_.empty() || !rxs_.empty() ||
-           std::any_of(peers_.begin(), peers_.end(),
-                       [](const auto& each) {
-                           return !each.second->waiting.empty() ||
-                                  each.second->sessions.state() == PeerState::asking;
-                       });
+           std::any_of(peers_.begin(), peers_.end(), [](const auto& each) {
+               return !each.second->waiting.empty() ||
+                      each.second->sessions.state() == PeerState::asking;
+           });
 }
 
 // --- the end

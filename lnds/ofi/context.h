@@ -260,7 +260,11 @@ class Context final : private Strand, private Poller {
     std::atomic<u32> alarms_{0};          // armed or firing
     std::atomic<bool> poller_in_{false};  // until it is removed
     mutable std::mutex shown_lock_;       // guards: shown_
-    std::unordered_map<Nid, PeerState, NidHash> shown_;
+    struct Shown {
+        PeerState state;
+        u32 waiting, credits;
+    };
+    std::unordered_map<Nid, Shown, NidHash> shown_;  // of a moment ago
     std::array<std::atomic<u64>, static_cast<std::size_t>(Count::count_)> counts_{};
 };
 

@@ -32,7 +32,7 @@ Hello Context::own_hello(const Peer& peer) const {
 // For `describe`.
 void Context::note(const Peer& peer) {
     const std::lock_guard guard(shown_lock_);
-    shown_[peer.nid] = peer.sessions.state();
+    shown_[peer.nid] = {peer.sessions.state(), static_cast<u32>(peer.waiting.size()), peer.credits};
 }
 
 // The peer's context 0, and the one that talks to us. Each is told to the provider once: shm frees

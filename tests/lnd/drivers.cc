@@ -135,6 +135,8 @@ class OfiSubject final : public Subject {
         };
         set(ofi::Tunable::provider, static_cast<i64>(provider_));
         set(ofi::Tunable::hello_interval, 20);
+        // A message may be lost with a connection that ends; its sender notices by this.
+        set(ofi::Tunable::timeout, 3);
         for (u32 each = 0; each < nodes; ++each) {
             const std::string host = "127.0.0." + std::to_string(each + 1) + ":";
             const std::string name = "ulnet-suite-" + std::to_string(::getpid()) + "-";

@@ -69,7 +69,7 @@ TEST_P(Random, Operations) {
         }
         // Not too many at once, or the test holds all memory there is.
         if (i % 500 != 499) continue;
-        ASSERT_TRUE(wait([&] {
+        const bool settled = wait([&] {
             settle_parked();
             u64 over = 0;
             for (const auto& each : nodes) {
@@ -77,7 +77,10 @@ TEST_P(Random, Operations) {
                 over += tally.sent_ok + tally.sent_failed;
             }
             return over == sent;
-        })) << i;
+        });
+        if (!settled)
+            for (const auto& each : nodes) describe({each.get()});
+        ASSERT_TRUE(settled) << i;
     }
     for (const auto& each : nodes) {
         each->close();
