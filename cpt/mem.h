@@ -3,7 +3,10 @@
 
 #include <sys/uio.h>
 
+#include <atomic>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "cpt/base/check.h"
@@ -16,9 +19,52 @@ struct Frag {
     u32 len;
 };
 
+// What a driver knows of a Mem, such as its registration with a card. Goes when the Mem does.
+class MemNote {
+ public:
+    explicit MemNote(const void* owner) : owner_(owner) {}
+    virtual ~MemNote() = default;
+
+ private:
+    friend class MemNotes;
+    const void* const owner_;
+    MemNote* next_ = nullptr;
+};
+
+// The notes of a Mem. Any thread; an owner adds its one note itself, once. A copy has none.
+class MemNotes {
+ public:
+    MemNotes() = default;
+    MemNotes(const MemNotes&) {}
+    MemNotes& operator=(const MemNotes&) {
+        clear();
+        return *this;
+    }
+    ~MemNotes() { clear(); }
+    MemNote* find(const void* owner) const {
+        MemNote* note = first_.load(std::memory_order_acquire);
+        while (note != nullptr && note->owner_ != owner) note = note->next_;
+        return note;
+    }
+    void add(std::unique_ptr<MemNote> added) {
+        MemNote* const note = added.release();
+        note->next_ = first_.load(std::memory_order_relaxed);
+        while (!first_.compare_exchange_weak(note->next_, note, std::memory_order_release)) {
+        }
+    }
+
+ private:
+    void clear() {
+        MemNote* note = first_.exchange(nullptr, std::memory_order_acquire);
+        while (note != nullptr) delete std::exchange(note, note->next_);
+    }
+    std::atomic<MemNote*> first_{nullptr};
+};
+
 // Memory of the user in at most frags_max pieces. Does not own the bytes; it and they outlive
-// every message on it. Immutable, so any thread may read it. Drivers that register memory attach
-// their registration lazily.
+// every message on it. Immutable, so any thread may read it. Drivers that register memory do so
+// once a Mem, at its first message, and undo it when the Mem goes: it must go before its bytes are
+// unmapped, and no copy of it is made where many messages use the same memory.
 class Mem {
  public:
     static constexpr u32 frags_max = 256;
@@ -35,6 +81,7 @@ class Mem {
     }
     u32 size() const { return bytes_; }
     CptId home() const { return home_; }
+    MemNotes& notes() const { return notes_; }
     std::span<const Frag> frags() const {
         return many_.empty() ? std::span<const Frag>(&one_, count_) : std::span<const Frag>(many_);
     }
@@ -45,6 +92,7 @@ class Mem {
     u32 count_ = 0;
     u32 bytes_ = 0;
     CptId home_ = 0;
+    mutable MemNotes notes_;
 };
 
 // A part of a Mem; trivially copyable. What moves through the layers.

@@ -48,6 +48,8 @@ struct NiConfig {
     u32 credits = 256, peer_credits = 8, peer_buffer_credits = 0;
     i32 peer_timeout_s = 180;
     std::vector<i64> tunables;  // parallel to Lnd::tunables(), all set
+    // Where NIDs of the net are, its own too, for drivers whose NIDs are not addresses.
+    std::vector<std::pair<Nid, std::string>> addresses;
 };
 
 enum class PeerEvent : u8 { up, down };
@@ -109,6 +111,12 @@ class Lnd {
     // Whether values that are each in their range fit together. The text names key, value and what
     // is allowed.
     virtual Error check_together(std::span<const i64>) const { return {}; }
+    // Whether NiConfig::addresses (not empty) can be used. The text names NID, value and what is
+    // allowed.
+    virtual Error check_addresses(const NiConfig& config) const {
+        return {Status(-EINVAL), "not allowed for network " + to_text(config.net) +
+                                     ", whose NIDs are addresses themselves"};
+    }
     // `why` gets one sentence for the user when it fails (port in use, no such address...).
     virtual Result<std::unique_ptr<LndNi>> open(const NiConfig&, LndUp&, Sched&,
                                                 std::string& why) = 0;

@@ -28,7 +28,8 @@ import lib  # noqa: E402  (what the programs of tests/net share)
 
 CORES = os.cpu_count() or 1
 SIDE_BY_SIDE = CORES + 2  # tests wait more than they compute
-SHARDS = {"unit_selftest": 6, "unit_sock": 3}  # programs whose tests wait for seconds
+# Programs whose tests wait for seconds.
+SHARDS = {"unit_selftest": 6, "unit_sock": 3, "unit_ofi": 3, "unit_lnd": 3}
 
 # Programs that run with each of these (ULNET_SOCK_IO).
 IO = ["epoll", "io_uring"] if lib.has_io_uring() else ["epoll"]
@@ -152,7 +153,8 @@ def environment(kind):
 
 
 def units(kind, limit_s=300):
-    folders = [os.path.join(ROOT, "build", kind, "tests", name) for name in ("unit", "sim", "fuzz")]
+    folders = [os.path.join(ROOT, "build", kind, "tests", name)
+               for name in ("unit", "sim", "lnd", "fuzz")]
     names = sorted(os.path.join(path, f) for folder in folders
                    for path, _, files in os.walk(folder) for f in files
                    if f.startswith("unit_") and os.access(os.path.join(path, f), os.X_OK)
@@ -249,7 +251,7 @@ def stages(nightly):
         ("fuzz long", 2400, lambda: fuzz(1800, 120)),
         *[(f"bench {name}", 600, lambda name=name: [
             (f"bench {name}", (command, ["tools/dev", "bench", name], 900))])
-          for name in ("lst", "idle")],
+          for name in ("lst", "idle", "ofi")],
     ]
 
 

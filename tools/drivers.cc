@@ -3,6 +3,9 @@
 
 #include "lnds/fault/fault.h"
 #include "lnds/lo/lo.h"
+#ifdef ULNET_WITH_OFI
+#include "lnds/ofi/ofi.h"
+#endif
 #include "lnds/sock/sock.h"
 
 namespace ulnet::tools {
@@ -16,6 +19,9 @@ constexpr Maker makers[] = {
                                                       : sock::SockBackEnd::epoll,
                                    options.faults);
     },
+#ifdef ULNET_WITH_OFI
+    [](const DriverOptions&) { return ofi::make_ofi_lnd(); },
+#endif
 };
 
 }  // namespace

@@ -137,7 +137,7 @@ bool parse_fields(const Verb& verb, const Words& words, Value& args, bool& help_
         for (const Field& candidate : verb.fields)
             if (field == nullptr && candidate.letter == each.letter) field = &candidate;
         const bool list = field->type == FieldType::nids || field->type == FieldType::interfaces ||
-                          field->type == FieldType::tunables;
+                          field->type == FieldType::tunables || field->type == FieldType::addresses;
         if (field->type == FieldType::flag) {
             args.set(field->name, true);
         } else if (field->type == FieldType::level && each.value.empty()) {
@@ -145,7 +145,7 @@ bool parse_fields(const Verb& verb, const Words& words, Value& args, bool& help_
         } else if (list) {
             Value items = args[field->name].is_list() ? args[field->name] : Value::list();
             // One word may hold several, with commas: the node splits texts, not lists.
-            if (field->type == FieldType::tunables) {
+            if (field->type == FieldType::tunables || field->type == FieldType::addresses) {
                 items.push(std::move(each.value));
                 args.set(field->name, std::move(items));
             } else {

@@ -40,6 +40,8 @@ std::string_view argument_name(const Field& field) {
         return "IF[,IF...]";
     case FieldType::cpts:
         return "[N,N...]";
+    case FieldType::addresses:
+        return "NID=ADDRESS";
     case FieldType::tunables:
         return "NAME=VALUE";
     case FieldType::tunable:

@@ -60,6 +60,9 @@ class WrapLnd : public Lnd {
     Error check_together(std::span<const i64> values) const override {
         return inner_->check_together(values);
     }
+    Error check_addresses(const NiConfig& config) const override {
+        return inner_->check_addresses(config);
+    }
     Result<std::unique_ptr<LndNi>> open(const NiConfig& config, LndUp& up, Sched& sched,
                                         std::string& why) override {
         std::unique_ptr<WrapNi> ni = wrap(config, up, sched);

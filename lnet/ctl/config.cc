@@ -36,7 +36,8 @@ bool same(const NiConfig& a, const NiConfig& b, u32 cpts) {
     return a.net == b.net && a.nid == b.nid && a.interface == b.interface &&
            cpts_text(a.cpts, cpts) == cpts_text(b.cpts, cpts) && a.credits == b.credits &&
            a.peer_credits == b.peer_credits && a.peer_buffer_credits == b.peer_buffer_credits &&
-           a.peer_timeout_s == b.peer_timeout_s && a.tunables == b.tunables;
+           a.peer_timeout_s == b.peer_timeout_s && a.tunables == b.tunables &&
+           a.addresses == b.addresses;
 }
 
 // One entry of a `local NI(s)` list.
@@ -153,6 +154,10 @@ Value ni_entry(const NiView& ni, u32 cpts) {
             lnd.set(spec.name, tunable_text(spec, value));
     }
     if (lnd.size() > 0) entry.set("lnd tunables", std::move(lnd));
+    if (!ni.config.addresses.empty()) {
+        Value& addresses = entry.set("addresses", Value::map());
+        for (const auto& [nid, address] : ni.config.addresses) addresses.set(to_text(nid), address);
+    }
     entry.set("CPT", cpts_text(ni.config.cpts, cpts));
     return entry;
 }

@@ -65,6 +65,8 @@ Error read_common(const Value& args, const NiContext& context, NiConfig& config)
                           "' is not allowed; allowed: 1 ... " + std::to_string(config.credits) +
                           " (credits of the interface)",
                       -ERANGE);
+    for (const auto& [nid, address] : args["addresses"].members())
+        config.addresses.emplace_back(*parse_nid(nid), address.as_text());
     if (args.has("cpt")) return parse_cpts(args["cpt"], context.cpts, config.cpts);
     return {};
 }
@@ -75,6 +77,9 @@ Error finish(const Value& where, NiConfig config, const Value& args, NiContext& 
     if (Error error = find_driver(where, context, config.net, lnd); !error.ok()) return error;
     if (Error error = read_tunables(where, args["tunables"], *lnd, config.tunables); !error.ok())
         return error;
+    if (!config.addresses.empty())
+        if (const Error error = lnd->check_addresses(config); !error.ok())
+            return refuse(args["addresses"], "addresses: " + error.text, error.status.code());
     const bool taken =
         std::find(context.taken.begin(), context.taken.end(), config.nid) != context.taken.end();
     if (taken)
@@ -96,7 +101,8 @@ std::string interface_names(const NiContext& context) {
     return text.empty() ? "none" : text;
 }
 
-// By NID: the interface is the one that has the address.
+// By NID: the interface is the one that has the address. A NID that has an entry in `addresses`
+// needs none: it may be any number, and is where the entry says.
 Error from_nid(const Value& item, const NiConfig& common, const Value& args, NiContext& context,
                std::vector<NiConfig>& out) {
     const Result<Nid> nid = parse_nid(item.as_text());
@@ -111,6 +117,8 @@ Error from_nid(const Value& item, const NiConfig& common, const Value& args, NiC
         return refuse(item, "nid: " + show_for_error(item) + " is not allowed; allowed: a NID on " +
                                 args["net"].as_text() + ", the net of this block");
     const InterfaceAddress* owner = find_address(context.addresses, nid->address());
+    if (args["addresses"].has(to_text(*nid)))
+        return finish(item, std::move(config), args, context, out);
     if (owner == nullptr)
         return refuse(item,
                       "nid: " + show_for_error(item) +

@@ -123,6 +123,37 @@ Error check_tunables(const Field& field, const Value& value, Value& out) {
     return error;
 }
 
+// Whether it is an address that the driver can use is for the driver to say.
+Error check_addresses(const Field& field, const Value& value, Value& out) {
+    constexpr std::string_view allowed = "NID=ADDRESS, for example 17@kfi=10.0.0.7:5988";
+    Value addresses = Value::map();
+    const auto add = [&](const std::string& name, const Value& address) -> Error {
+        const Result<Nid> nid = parse_nid(name);
+        if (!nid.ok() || nid->any() || !address.is_text() || address.as_text().empty())
+            return bad(value.is_map() ? Value(name) : value, field.name, allowed);
+        const std::string key = to_text(*nid);
+        if (addresses.has(key))
+            return {Status(-EINVAL), "addresses: " + key + ": given twice; allowed: once"};
+        addresses.set(key, address);
+        return {};
+    };
+    if (value.is_map()) {
+        for (const auto& [name, address] : value.members())
+            if (Error error = add(name, address); !error.ok()) return error;
+    } else {
+        const Value texts = value.is_list() ? value : Value::list({value});
+        for (const Value& item : texts.items()) {
+            const std::string& text = item.as_text();
+            const std::size_t equals = text.find('=');
+            if (equals == text.npos) return bad(item, field.name, allowed);
+            Error error = add(text.substr(0, equals), Value(text.substr(equals + 1)));
+            if (!error.ok()) return error;
+        }
+    }
+    out.set(field.name, at_place_of(value, std::move(addresses)));
+    return {};
+}
+
 Error check_field(const Field& field, const Value& value, Value& out) {
     switch (field.type) {
     case FieldType::integer:
@@ -154,6 +185,8 @@ Error check_field(const Field& field, const Value& value, Value& out) {
     case FieldType::tunables:
     case FieldType::tunable:
         return check_tunables(field, value, out);
+    case FieldType::addresses:
+        return check_addresses(field, value, out);
     case FieldType::cpts:
         break;  // needs the number of CPTs: the command checks it
     case FieldType::ignored:

@@ -23,6 +23,7 @@ enum class FieldType : u8 {
     cpts,        // "[0,1]", "[0-3]", or a list of numbers
     tunables,    // map of the driver's tunables; on the command line NAME=VALUE, repeatable
     tunable,     // one of the driver's tunables under its own name; the driver knows its range
+    addresses,   // map of NIDs to addresses; on the command line NID=ADDRESS, repeatable
     level,       // integer whose value may be left out (then 1)
     ignored,     // accepted in files (an export holds it), has no effect
 };

@@ -39,6 +39,8 @@ constexpr Field net_add_fields[] = {
     {"tos", "tos", 0, T::tunable, 0, 0, "", "", "", "IP type of service, -1 = the system's"},
     {"tunables", "tunable", 'T', T::tunables, 0, 0, "", "", "lnd tunables",
      "NAME=VALUE: any tunable of the driver (see lnetd(8)); repeatable"},
+    {"addresses", "address", 0, T::addresses, 0, 0, "", "", "addresses",
+     "kfi: NID=ADDRESS, where a NID of the network is (see lnetd(8)); repeatable"},
     {"skip_mr_route_setup", "skip-mr-route-setup", 'k', T::flag, 0, 0, "", "", "",
      "accepted for scripts: ulnet never changes the routes of the system"},
     ignored("status"),

@@ -133,13 +133,16 @@ class Daemon:
         self.socket = os.path.join(self.folder, "ctl.sock")
         config = os.path.join(self.folder, "lnet.conf")
         with open(config, "w") as file:
-            file.write(config_text([nid, *more_nids], tunables, options))
+            file.write(self.config([nid, *more_nids], tunables, options))
         self.log = open(os.path.join(self.folder, "log"), "w+")
         self.process = self.begin(
             [*(network.enter if network else ()), self.program(), "--config", config, "--socket",
              self.socket, "--name", self.name, *extra])
         Daemon.running.append(self)
         wait_for(lambda: self.ready(), f"lnetd {nid} to become ready")
+
+    def config(self, nids, tunables, options):
+        return config_text(nids, tunables, options)
 
     def program(self):
         return os.path.join(tools(), "lnetd")

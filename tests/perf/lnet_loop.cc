@@ -239,6 +239,8 @@ int main(int argc, char** argv) {
     tools::DaemonOptions options;
     options.name = "loop";
     options.sched.pin = false;
+    options.cpu_npartitions = 1;
+    options.sched.workers_per_cpt = 1;  // as the loops it is compared with
     options.socket = argv[2];
     if (const Error error = ctl::read_yaml_file(argv[1], options.config); !error.ok()) {
         std::cerr << "lnet_loop: " << error.text << std::endl;
