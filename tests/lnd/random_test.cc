@@ -18,6 +18,14 @@ u64 seed_of_run() {
                             : static_cast<u64>(testing::UnitTest::GetInstance()->random_seed()) + 7;
 }
 
+void check_at_the_end(TestNode& node) {
+    node.close();
+    const Core::Tally tally = node.core.tally();
+    EXPECT_EQ(tally.wrong_bytes, 0u);
+    const std::set<u64> once(tally.order.begin(), tally.order.end());
+    EXPECT_EQ(once.size(), tally.order.size()) << "a message came twice";
+}
+
 TEST_P(Random, Operations) {
     const u64 seed = seed_of_run();
     SCOPED_TRACE("ULNET_SEED=" + std::to_string(seed));
@@ -82,13 +90,7 @@ TEST_P(Random, Operations) {
             for (const auto& each : nodes) describe({each.get()});
         ASSERT_TRUE(settled) << i;
     }
-    for (const auto& each : nodes) {
-        each->close();
-        const Core::Tally tally = each->core.tally();
-        EXPECT_EQ(tally.wrong_bytes, 0u);
-        std::set<u64> once(tally.order.begin(), tally.order.end());
-        EXPECT_EQ(once.size(), tally.order.size()) << "a message came twice";
-    }
+    for (const auto& each : nodes) check_at_the_end(*each);
 }
 
 INSTANTIATE_TEST_SUITE_P(Drivers, Random, testing::ValuesIn(makers()),
