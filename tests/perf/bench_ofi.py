@@ -1,9 +1,9 @@
 """The libfabric driver (ours) beside a raw loop over the same provider (reference).
 
 Two processes each. Bandwidth: PUTs (write) and GETs (read) of 1 MiB, eight at a time, each between
-a buffer of its own here and one there, beside RMA writes and reads of the same. Latency: the one-way
-time of 64 bytes, by PUTs to and fro with workers that poll, beside messages to and fro. One worker
-each, as the loops have one thread.
+a buffer of its own here and one there, beside RMA writes and reads of the same. Latency: the
+one-way time of 64 bytes, by PUTs to and fro with workers that poll, beside messages to and fro. One
+worker each, as the loops have one thread.
 """
 import json
 import os
