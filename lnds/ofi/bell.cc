@@ -81,6 +81,8 @@ Result<std::unique_ptr<Bell>> Bell::open(const std::string& name) {
         ::close(fd);
         return Status(-code);
     }
+    // Nobody else has the name, so an endpoint's memory under it is of a process that was killed.
+    ::shm_unlink(("/" + name).c_str());
     std::unique_ptr<BellPage> page = BellPage::make(name);
     if (page == nullptr) {
         const int code = errno;

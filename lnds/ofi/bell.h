@@ -30,6 +30,7 @@ class BellPage {
 // The sleeper's side. One thread at a time.
 class Bell {
  public:
+    // Takes the name, and clears away what a killed owner left. EADDRINUSE: somebody has it.
     static Result<std::unique_ptr<Bell>> open(const std::string& name);
     ~Bell();
     Bell(const Bell&) = delete;

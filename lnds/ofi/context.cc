@@ -28,18 +28,19 @@ Context::~Context() {
 }
 
 Status Context::open(std::string& why) {
-    auto endpoint = Endpoint::open(tunables_.provider(), book_.find(setup_.nid, setup_.index),
-                                   endpoint_lock_, why);
-    if (!endpoint.ok()) return endpoint.status();
-    endpoint_ = std::move(*endpoint);
+    const std::string place = book_.find(setup_.nid, setup_.index);
     if (tunables_.provider() == Provider::shm) {
-        Result<std::unique_ptr<Bell>> bell = Bell::open(book_.find(setup_.nid, setup_.index));
+        Result<std::unique_ptr<Bell>> bell = Bell::open(place);
         if (!bell.ok()) {
-            why = "the bell of " + to_text(setup_.nid) + ": " + bell.status().text();
+            why = "the name " + place + " of " + to_text(setup_.nid) +
+                  " cannot be taken: " + bell.status().text();
             return bell.status();
         }
         bell_ = std::move(*bell);
     }
+    auto endpoint = Endpoint::open(tunables_.provider(), place, endpoint_lock_, why);
+    if (!endpoint.ok()) return endpoint.status();
+    endpoint_ = std::move(*endpoint);
     cache_ = std::make_unique<MemCache<Region>>(
         MemCache<Region>::Limits{},
         [this](std::byte* base, u64 len) { return endpoint_->expose(base, len); });

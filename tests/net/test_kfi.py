@@ -137,6 +137,7 @@ def wrong_configuration():
 
 if __name__ == "__main__":
     lib.enter("127.0.0.11", "127.0.0.12")
+    lib.run("mount", "-t", "tmpfs", "shm", "/dev/shm")  # what killed daemons leave goes with it
     lib.cases(*(case for each in (lst_with_full_checking, row_7_1_killed_and_restarted_peer,
                                   tcp_and_kfi_at_once, idle_node_sleeps)
                 for case in of_each_provider(each)),

@@ -347,6 +347,7 @@ def the_examples_of_the_documents_work():
     lib.run("ip", "link", "add", "eth0", "type", "bridge")
     for last in range(1, 5):
         lib.run("ip", "addr", "add", f"192.168.10.{last}/24", "dev", "eth0")
+    lib.run("ip", "addr", "add", "10.0.0.7/24", "dev", "eth0")
     lib.run("ip", "link", "set", "eth0", "up")
     configs = commands = 0
     for path in ("docs/man/lnetd.8", "docs/man/lnetctl.8", "README.md"):
@@ -357,7 +358,7 @@ def the_examples_of_the_documents_work():
                 run_config(block)
             elif lines[0].startswith("# "):
                 commands += run_example([line[2:] for line in lines], "/lnetctl.8" in path)
-    assert configs == 4 and commands == 2, (configs, commands)
+    assert configs == 5 and commands == 2, (configs, commands)
 
 
 def run_config(text):

@@ -2,8 +2,8 @@
 
 Two processes each. Bandwidth: PUTs (write) and GETs (read) of 1 MiB, eight at a time, each between
 a buffer of its own here and one there, beside RMA writes and reads of the same. Latency: the
-one-way time of 64 bytes, by PUTs to and fro with workers that poll, beside messages to and fro. One
-worker each, as the loops have one thread.
+one-way time of 64 bytes, by PUTs to and fro with workers that poll, beside messages to and fro.
+One worker each, as the loops have one thread.
 """
 import json
 import os
