@@ -81,8 +81,6 @@ Result<std::unique_ptr<Bell>> Bell::open(const std::string& name) {
         ::close(fd);
         return Status(-code);
     }
-    // Nobody else has the name, so an endpoint's memory under it is of a process that was killed.
-    ::shm_unlink(("/" + name).c_str());
     std::unique_ptr<BellPage> page = BellPage::make(name);
     if (page == nullptr) {
         const int code = errno;
@@ -90,6 +88,10 @@ Result<std::unique_ptr<Bell>> Bell::open(const std::string& name) {
         return Status(code != 0 ? -code : -EIO);
     }
     return std::unique_ptr<Bell>(new Bell(std::move(page), fd));
+}
+
+void Bell::clear_endpoint(const std::string& name) {
+    ::shm_unlink(("/" + name).c_str());
 }
 
 Bell::~Bell() {

@@ -30,8 +30,10 @@ class BellPage {
 // The sleeper's side. One thread at a time.
 class Bell {
  public:
-    // Takes the name, and clears away what a killed owner left. EADDRINUSE: somebody has it.
+    // Takes the name. EADDRINUSE: somebody has it.
     static Result<std::unique_ptr<Bell>> open(const std::string& name);
+    // Whoever has the name's bell may remove the memory of an endpoint that a killed process left.
+    static void clear_endpoint(const std::string& name);
     ~Bell();
     Bell(const Bell&) = delete;
     int fd() const { return fd_; }

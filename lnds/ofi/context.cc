@@ -39,6 +39,11 @@ Status Context::open(std::string& why) {
         bell_ = std::move(*bell);
     }
     auto endpoint = Endpoint::open(tunables_.provider(), place, endpoint_lock_, why);
+    if (bell_ && endpoint.status() == Status(-EBUSY)) {
+        // Left by a process that was killed, whose number another one has now.
+        Bell::clear_endpoint(place);
+        endpoint = Endpoint::open(tunables_.provider(), place, endpoint_lock_, why);
+    }
     if (!endpoint.ok()) return endpoint.status();
     endpoint_ = std::move(*endpoint);
     cache_ = std::make_unique<MemCache<Region>>(
