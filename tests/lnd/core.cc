@@ -207,7 +207,8 @@ std::shared_ptr<TestMsg> TestNode::send(const Nid& to, u64 id, u32 len, u32 frag
     msg->hdr.dest_nid = to;
     msg->hdr.payload_length = len;
     msg->hdr.match_bits = id;
-    msg->hdr.handle = {.interface_cookie = 1, .object_cookie = id};
+    msg->hdr.handle.interface_cookie = 1;
+    msg->hdr.handle.object_cookie = id;
     msg->next_hop = {to, pid_lustre};
     core.sending(msg);
     subject_.bench().run(number_, [&] {

@@ -95,7 +95,7 @@ class SimSubject final : public Subject {
     }
 
  private:
-    sim::Engine engine_{testing::UnitTest::GetInstance()->random_seed() + 1u};
+    sim::Engine engine_{static_cast<u64>(testing::UnitTest::GetInstance()->random_seed()) + 1};
     sim::NetModel model_{engine_};
     sim::MessageNet messages_{model_};
     SimBench bench_{engine_};

@@ -35,7 +35,7 @@ TEST_P(Exchange, Row7_10_SizesAndShapes) {
 TEST_P(Exchange, ManyAtOnceBothWays) {
     World world(GetParam());
     const auto a = world.node(1), b = world.node(2);
-    for (int round = 0; round < 300; ++round) {
+    for (u32 round = 0; round < 300; ++round) {
         const u32 len = round % 3 == 0 ? 300000u : round % 3 == 1 ? 100u : 5000u;
         a->send(put(1, 2, ++ids, len, 1 + round % 5));
         b->send(put(2, 1, ++ids, len));
