@@ -227,12 +227,12 @@ def stages(nightly):
             ("format", (command, ["tools/dev", "format", "--check"], 60)),
             ("man pages", (command, ["sh", "-c", "mandoc -Tlint -Wwarning docs/man/*.8"], 30))]),
         ("build release", 240, lambda: build("release")),
-        ("unit release", 45, lambda: units("release")),
-        ("net release", 60, lambda: programs("release")),
+        ("unit release", 60, lambda: units("release")),
+        ("net release", 75, lambda: programs("release")),
         ("sim release", 30, lambda: simulator("release", 200)),
-        ("build asan", 240, lambda: build("asan")),
-        ("unit asan", 80, lambda: units("asan")),
-        ("net asan", 60, lambda: programs("asan")),
+        ("build asan", 300, lambda: build("asan")),
+        ("unit asan", 100, lambda: units("asan")),
+        ("net asan", 75, lambda: programs("asan")),
         ("sim asan", 60, lambda: simulator("asan", 40, 201) + [
             ("sim hashes", (same_hashes, ["release", "asan"], 10, 120))]),
         ("fuzz", 90, lambda: fuzz(60, 5)),
@@ -264,7 +264,7 @@ def main():
     parser.add_argument("stage", nargs="*",
                         help="only stages of this name, or whose names begin so")
     args = parser.parse_args()
-    whole = 840
+    whole = 960
     tally, begin, over = Tally(), time.monotonic(), []
     every = stages(args.nightly)
     names = [name for name, *_ in every]
