@@ -231,7 +231,7 @@ def stages(nightly):
         ("net release", 75, lambda: programs("release")),
         ("sim release", 30, lambda: simulator("release", 200)),
         ("build asan", 300, lambda: build("asan")),
-        ("unit asan", 100, lambda: units("asan")),
+        ("unit asan", 160, lambda: units("asan")),
         ("net asan", 75, lambda: programs("asan")),
         ("sim asan", 60, lambda: simulator("asan", 40, 201) + [
             ("sim hashes", (same_hashes, ["release", "asan"], 10, 120))]),
@@ -264,7 +264,7 @@ def main():
     parser.add_argument("stage", nargs="*",
                         help="only stages of this name, or whose names begin so")
     args = parser.parse_args()
-    whole = 960
+    whole = 1080
     tally, begin, over = Tally(), time.monotonic(), []
     every = stages(args.nightly)
     names = [name for name, *_ in every]
